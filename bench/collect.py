@@ -27,6 +27,7 @@ from apache.results import print_now, write_results  # noqa: E402
 from kavka.demo.site import Site  # noqa: E402
 from kavka_compat.brokers import Broker  # noqa: E402
 from kavka_compat.ours import kavka_command, run_kavka  # noqa: E402
+from kavka_compat.processes import process_cpu_s  # noqa: E402
 
 FILES = 200
 IDLE_S = 10.0
@@ -148,12 +149,6 @@ def children_cpu_s() -> float:
     """Return the CPU time of processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
-
-
-def process_cpu_s(pid: int) -> float:
-    """Return the CPU time of a process, in the kernel's nanoseconds of all of its threads."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(path.read_text().split()[0]) for path in tasks) / 1e9
 
 
 def write_log(path: Path, lines: int) -> None:

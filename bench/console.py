@@ -6,18 +6,14 @@ the default rules. Reported are its resident memory, the share of one core over 
 
 The bounds: 300 MB and 5% of a core at 1,000 topics and 500 groups, a page in under 1 s.
 
-Run: .venv/bin/python bench/console.py [--topics 1000] [--groups 500] [--seconds 300]
+Run: PYTHONPATH=tests/compat .venv/bin/python bench/console.py [--topics 1000] [--groups 500] [--seconds 300]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -27,11 +23,12 @@ from pathlib import Path
 from kavka.client import Producer, TopicPartition
 from kavka.client.admin import Admin, NewTopic
 from kavka.testing.local_cluster import LocalCluster
+from kavka_compat.ours import kavka_command
+from kavka_compat.processes import Running
 
 PARTITIONS = 10
 OF_A_GROUP = 20
-_TICKS_S = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+HISTORY = "history.sqlite"
 PATHS = (
     "/",
     "/topics",
@@ -42,43 +39,19 @@ PATHS = (
 )
 
 
-class Console:
-    """`kavka console` as a process of its own."""
+def start_console(bootstrap: str, directory: Path) -> tuple[Running, str]:
+    """Start `kavka console`, and return it with its address when it serves."""
+    words = ["--bootstrap-server", bootstrap, "--port", "0", "--history", str(directory / HISTORY)]
+    console = Running(kavka_command("console", *words), directory / "console.out")
+    return console, console.wait_for("http://", 60).split()[2]
 
-    def __init__(self, bootstrap: str, history: Path) -> None:
-        """Start it, and wait until it serves."""
-        words = ["--bootstrap-server", bootstrap, "--port", "0", "--history", str(history)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kavka", "console", *words], stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().split()[2]
 
-    @property
-    def cpu_s(self) -> float:
-        """Seconds of CPU since its start."""
-        fields = self._read("stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_S
-
-    @property
-    def resident_mb(self) -> float:
-        """MB of memory."""
-        return int(self._read("statm").split()[1]) * _PAGE / 1e6
-
-    def _read(self, name: str) -> str:
-        return Path(f"/proc/{self._process.pid}/{name}").read_text()
-
-    def page_s(self, path: str) -> float:
-        """Return the seconds of a page."""
-        began = time.monotonic()
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=60) as answer:
-            answer.read()
-        return time.monotonic() - began
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
+def page_s(url: str) -> float:
+    """Return the seconds of a page."""
+    began = time.monotonic()
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        answer.read()
+    return time.monotonic() - began
 
 
 async def fill(bootstrap: str, topics: int, groups: int) -> None:
@@ -122,7 +95,7 @@ def measure(given: argparse.Namespace, directory: Path) -> None:
         stop = threading.Event()
         writing = threading.Thread(target=lambda: asyncio.run(write(bootstrap, given.topics, stop)))
         writing.start()
-        console = Console(bootstrap, directory / "history.sqlite")
+        console, address = start_console(bootstrap, directory)
         try:
             print(
                 f"{given.topics} topics of {PARTITIONS} partitions, {given.groups} groups of {OF_A_GROUP}"
@@ -130,21 +103,21 @@ def measure(given: argparse.Namespace, directory: Path) -> None:
             shares, largest = [], 0.0
             time.sleep(10)
             for _ in range(max(1, given.seconds // 60)):
-                before, began = console.cpu_s, time.monotonic()
+                before, began = console.cpu_seconds(), time.monotonic()
                 time.sleep(min(60, given.seconds))
-                shares.append((console.cpu_s - before) / (time.monotonic() - began))
-                largest = max(largest, console.resident_mb)
+                shares.append((console.cpu_seconds() - before) / (time.monotonic() - began))
+                largest = max(largest, console.resident_bytes() / 1e6)
             listed = ", ".join(f"{share:.1%}" for share in shares)
             print(f"of a core, in each minute: {listed}; memory at most {largest:.0f} MB")
             for path in PATHS:
-                times = sorted(console.page_s(path) for _ in range(5))
+                times = sorted(page_s(f"{address}{path}") for _ in range(5))
                 print(f"{path}: median {statistics.median(times):.2f} s, longest {times[-1]:.2f} s")
-            print(f"memory after pages {console.resident_mb:.0f} MB")
+            print(f"memory after pages {console.resident_bytes() / 1e6:.0f} MB")
         finally:
             stop.set()
             writing.join()
             console.stop()
-        print(f"file {(directory / 'history.sqlite').stat().st_size / 1e6:.1f} MB")
+        print(f"file {(directory / HISTORY).stat().st_size / 1e6:.1f} MB")
 
 
 def main() -> None:

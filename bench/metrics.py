@@ -19,6 +19,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from kavka_compat.ours import run_kavka
+from kavka_compat.processes import process_cpu_s
 
 _SCRAPES = 20
 _INTERVAL_S = 15
@@ -32,21 +33,15 @@ def costs(directory: Path, records: int, *, has_page: bool) -> tuple[float, floa
     with run_kavka(directory, settings) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         _produce(producer, 1000)
-        before_s = _cpu_s(broker.process.pid)
+        before_s = process_cpu_s(broker.process.pid)
         _produce(producer, records)
-        used_s = _cpu_s(broker.process.pid) - before_s
+        used_s = process_cpu_s(broker.process.pid) - before_s
         scrape_s = 0.0
         if has_page:
-            before_s = _cpu_s(broker.process.pid)
+            before_s = process_cpu_s(broker.process.pid)
             _scrape(broker.process.text())
-            scrape_s = (_cpu_s(broker.process.pid) - before_s) / _SCRAPES
+            scrape_s = (process_cpu_s(broker.process.pid) - before_s) / _SCRAPES
     return used_s * 1_000_000 / records, scrape_s
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the CPU of all threads, in the scheduler's nanoseconds; ticks of 10 ms are too coarse."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
 def _produce(producer: Producer, records: int) -> None:

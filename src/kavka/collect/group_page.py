@@ -10,7 +10,7 @@ from typing import Any
 
 from kavka.client.admin import Admin
 from kavka.client.admin.groups import GroupDescription
-from kavka.collect.groups import group_samples
+from kavka.collect.groups import group_samples, matching_groups
 from kavka.collect.host import Sample
 from kavka.errors import KafkaError
 from kavka.metrics import process
@@ -73,8 +73,9 @@ class GroupPage:
         """Read once."""
         try:
             async with Admin(self._settings) as admin:
-                samples, failure = await group_samples(admin, self._pattern)
-                samples += await self._members(admin)
+                groups = await matching_groups(admin, self._pattern)
+                samples, failure = await group_samples(admin, groups)
+                samples += await _member_samples(admin, groups)
         except (KafkaError, OSError, TimeoutError) as error:
             self._samples, self._is_up = (), False
             failure = str(error) or type(error).__name__
@@ -84,19 +85,6 @@ class GroupPage:
         if failure and failure != self._last_failure:
             self._on_failure(failure)
         self._last_failure = failure or ""
-
-    async def _members(self, admin: Admin) -> list[Sample]:
-        listed = [g for g in await admin.list_groups() if self._pattern.fullmatch(g.group_id)]
-        described = await admin.describe_groups([group.group_id for group in listed])
-        samples = []
-        for group_id, found in sorted(described.items()):
-            if isinstance(found, GroupDescription):
-                labels = {"consumergroup": group_id}
-                members = len(found.members)
-                samples.append(Sample("kafka_consumergroup_members", members, labels))
-                state = {**labels, "state": found.state}
-                samples.append(Sample("kavka_consumergroup_state", 1, state))
-        return samples
 
     def families(self) -> Iterator[Family]:
         """Yield the families; may be called from another thread."""
@@ -110,3 +98,16 @@ class GroupPage:
         help = "How long the last reading took."
         yield gauge("kavka_groups_read_seconds", help, round(self._read_s, 6))
         yield from process.families()
+
+
+async def _member_samples(admin: Admin, groups: Sequence[str]) -> list[Sample]:
+    described = await admin.describe_groups(groups)
+    samples = []
+    for group_id, found in sorted(described.items()):
+        if isinstance(found, GroupDescription):
+            labels = {"consumergroup": group_id}
+            members = len(found.members)
+            samples.append(Sample("kafka_consumergroup_members", members, labels))
+            state = {**labels, "state": found.state}
+            samples.append(Sample("kavka_consumergroup_state", 1, state))
+    return samples

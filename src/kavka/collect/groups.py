@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kavka.client.admin import Admin
@@ -30,7 +30,7 @@ async def sample_groups(
     is_up = False
     try:
         async with Admin(settings) as admin:
-            samples, error = await group_samples(admin, pattern)
+            samples, error = await group_samples(admin, await matching_groups(admin, pattern))
     except (KafkaError, OSError, TimeoutError) as failure:
         sampler.statistics.errors += 1
         error = str(failure) or type(failure).__name__
@@ -42,11 +42,15 @@ async def sample_groups(
     sampler.add(batch, source, [TimedSample(sample, None) for sample in samples], time_ms, error)
 
 
-async def group_samples(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[Sample], str | None]:
-    """Return the lag of all groups whose whole name matches, as samples, and the last failure."""
-    failures: list[str] = []
+async def matching_groups(admin: Admin, pattern: re.Pattern[str]) -> list[str]:
+    """Return the groups whose whole name matches, sorted."""
     listed = await admin.list_groups()
-    groups = sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})
+    return sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})
+
+
+async def group_samples(admin: Admin, groups: Iterable[str]) -> tuple[list[Sample], str | None]:
+    """Return the lag of groups as samples, and the last failure."""
+    failures: list[str] = []
     limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def samples_or_failure(group: str) -> list[Sample]:

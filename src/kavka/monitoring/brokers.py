@@ -24,6 +24,10 @@ def _rate(name: str, more: str = "", by: str = "instance") -> str:
     return f"sum by ({by}) (rate({_on(name, more)}[$__rate_interval]))"
 
 
+def _max(name: str, more: str = "", by: str = "instance") -> str:
+    return f"max by ({by}) ({_on(name, more)})"
+
+
 def _by_instance(name: str, more: str = "") -> str:
     return f"sum by (instance) ({_on(name, more)})"
 
@@ -147,14 +151,8 @@ _REQUESTS: Final = Row(
         *(
             chart(
                 f"{request}: time to the response, 99 of 100",
-                (
-                    f"max by (instance) ({_on(_TIMES + 'totaltimems', more)})",
-                    "{{instance}} whole",
-                ),
-                (
-                    f"max by (instance) ({_on(_TIMES + 'remotetimems', more)})",
-                    "{{instance}} waiting",
-                ),
+                (_max(_TIMES + "totaltimems", more), "{{instance}} whole"),
+                (_max(_TIMES + "remotetimems", more), "{{instance}} waiting"),
                 unit="ms",
                 help="Waiting is for followers, records, the disk or a group; the rest is this broker's work.",
             )
@@ -187,10 +185,7 @@ _REQUESTS: Final = Row(
         ),
         chart(
             "Throttled by quotas, 99 of 100",
-            (
-                f"max by (request) ({_on(_TIMES + 'throttletimems', _P99)})",
-                "{{request}}",
-            ),
+            (_max(_TIMES + "throttletimems", _P99, by="request"), "{{request}}"),
             unit="ms",
         ),
         chart(
@@ -216,10 +211,7 @@ _LOOP: Final = Row(
         ),
         chart(
             "Longest iteration of the event loop",
-            (
-                f"max by (instance) ({_on('kavka_event_loop_longest_iteration_ms')})",
-                _BROKER,
-            ),
+            (_max("kavka_event_loop_longest_iteration_ms"), _BROKER),
             unit="ms",
             help="All clients of the broker wait while one lasts.",
         ),
@@ -260,10 +252,7 @@ _REPLICATION: Final = Row(
         ),
         chart(
             "Largest lag of a follower",
-            (
-                f"max by (instance) ({_on('kafka_server_replicafetchermanager_maxlag')})",
-                _BROKER,
-            ),
+            (_max("kafka_server_replicafetchermanager_maxlag"), _BROKER),
             help="Records behind the leader.",
         ),
         chart(
@@ -297,10 +286,7 @@ _REPLICATION: Final = Row(
         ),
         chart(
             "Registry, 99 of 100",
-            (
-                f"max by (instance) ({_on('kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms', _P99)})",
-                _BROKER,
-            ),
+            (_max("kafka_server_zookeeperclientmetrics_zookeeperrequestlatencyms", _P99), _BROKER),
             unit="ms",
             help="From a request of a broker to the reply of the registry.",
         ),
@@ -337,10 +323,7 @@ _DISKS: Final = Row(
         chart("Logs", (_by_instance("kafka_log_log_size"), _BROKER), unit="bytes", is_stacked=True),
         chart(
             "Flushes, 99 of 100",
-            (
-                f"max by (instance) ({_on('kafka_log_logflushstats_logflushrateandtimems', _P99)})",
-                _BROKER,
-            ),
+            (_max("kafka_log_logflushstats_logflushrateandtimems", _P99), _BROKER),
             unit="ms",
         ),
         chart(
@@ -351,10 +334,7 @@ _DISKS: Final = Row(
         ),
         chart(
             "Log cleaner: dirtiest log",
-            (
-                f"max by (instance) ({_on('kafka_log_logcleanermanager_max_dirty_percent')})",
-                _BROKER,
-            ),
+            (_max("kafka_log_logcleanermanager_max_dirty_percent"), _BROKER),
             unit="percent",
         ),
     ),
@@ -394,12 +374,12 @@ _CLIENTS: Final = Row(
         chart(
             "Quotas: throttle time of clients",
             (
-                f"max by (user, client_id) ({_on('kafka_server_produce_throttle_time')})",
+                _max("kafka_server_produce_throttle_time", by="user, client_id"),
                 "produce {{user}} {{client_id}}",
                 "a quota of producers",
             ),
             (
-                f"max by (user, client_id) ({_on('kafka_server_fetch_throttle_time')})",
+                _max("kafka_server_fetch_throttle_time", by="user, client_id"),
                 "fetch {{user}} {{client_id}}",
                 "a quota of consumers",
             ),

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from kavka.pipelines.yaml_values import yaml_errors
+
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
@@ -126,21 +128,14 @@ def load_project(start: Path) -> Project:
     """Read the project at or above a path. Raise PipelineError for a specification that Spark would refuse."""
     path = find_spec_file(start)
     require_pipelines()
-    import yaml
     from pyspark.errors import PySparkException
     from pyspark.pipelines.cli import load_pipeline_spec
 
     try:
-        spec = load_pipeline_spec(path)
+        with yaml_errors(path, PipelineError):
+            spec = load_pipeline_spec(path)
     except PySparkException as error:
         raise PipelineError(f"{path}: {error}") from error
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise PipelineError(f"{path} is not valid YAML: {text}") from error
-    except UnicodeDecodeError as error:
-        raise PipelineError(f"{path} is not UTF-8 at byte {error.start}") from error
-    except RecursionError as error:
-        raise PipelineError(f"{path} nests values too deeply") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise PipelineError(
             f"{path} is not a valid specification of a pipeline: it is empty, or a field has the wrong type ({error}); "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,17 @@ def yaml_documents(path: Path | str, *, error: type[ValueError] = ValueError) ->
     """Read the documents of a file. Raise `error`, with the path, for one that is no YAML in UTF-8, and OSError."""
     import yaml
 
-    try:
+    with yaml_errors(path, error):
         return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
+
+
+@contextmanager
+def yaml_errors(path: Path | str, error: type[Exception]) -> Iterator[None]:
+    """Raise `error`, with the path, where a file that is read is no YAML in UTF-8."""
+    import yaml
+
+    try:
+        yield
     except yaml.YAMLError as found:
         raise error(f"{path} is not valid YAML: {' '.join(str(found).split())}") from found
     except UnicodeDecodeError as found:

@@ -56,14 +56,22 @@ class ClassArchive:
 
 def spark_archive(environment: Mapping[str, str]) -> ClassArchive | None:
     """Return the archive of the installed Spark; None where there is to be none, or a file of it is missing."""
-    java, spec = _java(environment), find_spec("pyspark")
+    java, jars = _java(environment), spark_jars()
     directory = archive_directory(environment)
-    if directory is None or java is None or spec is None or spec.origin is None:
+    if directory is None or java is None or jars is None:
         return None
     try:
-        return ClassArchive(directory, java, sorted(Path(spec.origin).parent.glob("jars/*.jar")))
+        return ClassArchive(directory, java, jars)
     except OSError:
         return None
+
+
+def spark_jars() -> list[Path] | None:
+    """Return the jars of the installed Spark, without its import of half a second; None where there is none."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return None
+    return sorted(Path(spec.origin).parent.glob("jars/*.jar"))
 
 
 def archive_directory(environment: Mapping[str, str]) -> Path | None:

@@ -43,6 +43,12 @@ def end_with_parent() -> Callable[[], None]:
     return request_signal
 
 
+def process_cpu_s(pid: int) -> float:
+    """Return the CPU of a process's threads, in the scheduler's nanoseconds, finer than its ticks of 10 ms."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
 class Running:
     """One child process whose standard output and error go to `output`."""
 

@@ -11,10 +11,9 @@ import os
 import sys
 import tempfile
 from contextlib import chdir, redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
 
-from kavka.spark.class_archive import ClassArchive
+from kavka.spark.class_archive import ClassArchive, spark_jars
 from kavka.spark.session import SHORT_LIVED_JVM
 from kavka_compat.artifacts import java
 
@@ -27,10 +26,8 @@ _NO_UI = "-Dspark.ui.enabled=false"
 
 def archive() -> ClassArchive:
     """Return the archive of the classes of this environment's Spark."""
-    spec = find_spec("pyspark")  # its import takes half a second, which not every test needs
-    assert spec is not None
-    assert spec.origin is not None
-    jars = sorted((Path(spec.origin).parent / "jars").glob("*.jar"))
+    jars = spark_jars()
+    assert jars is not None
     return ClassArchive(_ROOT / ".setup", Path(java()), jars)
 
 

@@ -31,13 +31,11 @@ def main(argv: list[str]) -> int:
 
 
 def _act(given: Given) -> int:
-    port = given.integer("port")
+    port, host = given.integer("port"), given.one("host") or "127.0.0.1"
     pattern, interval_s = _pattern(given), _interval_s(given)
     try:
         page = GroupPage(client_settings(given), pattern, _print_failure)
-        server = MetricsServer(
-            _PORT if port is None else port, page.families, given.one("host") or "127.0.0.1"
-        )
+        server = MetricsServer(_PORT if port is None else port, page.families, host)
     except Unreachable as error:
         print(error, file=sys.stderr)
         return 1
@@ -45,7 +43,6 @@ def _act(given: Given) -> int:
         print(f"the page cannot be served: {error}", file=sys.stderr)
         return 1
     with server:
-        host = given.one("host") or "127.0.0.1"
         print(f"group metrics at http://{host}:{server.port}/metrics", flush=True)
         try:
             asyncio.run(_serve(page, interval_s))
