@@ -5,12 +5,15 @@ import logging
 import socket
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kavka
 from kavka.client import Admin, Consumer, Producer, blocking
 
+PACKAGE = Path(kavka.__file__).parent
 CLIENTS = {
     Producer: "max.block.ms",
     Consumer: "default.api.timeout.ms",
@@ -73,7 +76,7 @@ def own_frames(error):
     assert error.__suppress_context__
     assert error.__cause__ is None
     shown = traceback.extract_tb(error.__traceback__)
-    return [frame.name for frame in shown if "/kavka/" in frame.filename]
+    return [frame.name for frame in shown if Path(frame.filename).is_relative_to(PACKAGE)]
 
 
 @pytest.mark.timeout(60)
