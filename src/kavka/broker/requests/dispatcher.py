@@ -104,6 +104,10 @@ class Dispatcher:
         for connection in self.connections:
             connection.unblock()
 
+    def watch_large_requests(self, notify: Callable[[bool], None]) -> None:
+        """Call with True when the first large request is in work, with False when the last one has ended."""
+        self._memory.watch(notify)
+
     @property
     def policies(self) -> Policies:
         """The policies in force."""

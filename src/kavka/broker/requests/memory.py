@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kavka.broker.requests.refusals import RefusalReason
@@ -75,13 +76,18 @@ class RequestMemory:
         """Begin with nothing in use."""
         self._capacity = capacity
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._notify_used: Callable[[bool], None] | None = None
         self.in_use = 0
         """Invariant: what was taken and not given back."""
+
+    def watch(self, notify_used: Callable[[bool], None]) -> None:
+        """Call with True when the first large request takes memory, with False when the last one has given it back."""
+        self._notify_used = notify_used
 
     async def take(self, size: int) -> None:
         """Wait until there is room for `size`; one request that is larger than all the room has it alone."""
         if not self._waiting and self._has_room(size):
-            self.in_use += size
+            self._use(size)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, future))
@@ -94,13 +100,19 @@ class RequestMemory:
 
     def give(self, size: int) -> None:
         """Free memory, and admit waiting requests."""
-        self.in_use -= size
+        self._use(-size)
         assert self.in_use >= 0, "given back twice"
         while self._waiting and (self._waiting[0][1].done() or self._has_room(self._waiting[0][0])):
             wanted, future = self._waiting.popleft()
             if not future.done():
-                self.in_use += wanted
+                self._use(wanted)
                 future.set_result(None)
+
+    def _use(self, more: int) -> None:
+        was_used = self.in_use > 0
+        self.in_use += more
+        if self._notify_used is not None and was_used != (self.in_use > 0):
+            self._notify_used(not was_used)
 
     def _has_room(self, size: int) -> bool:
         return self.in_use == 0 or self.in_use + size <= self._capacity

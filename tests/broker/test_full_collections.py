@@ -1,0 +1,115 @@
+"""Full collections of garbage: none while large requests are in work, and as ever afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from kavka.broker.requests.full_collections import put_off_full_collections
+from kavka.broker.requests.memory import RequestMemory
+from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.frames import connected, framed
+from support.one_broker import Run, Served
+from support.waiting import until
+
+
+@pytest.fixture(autouse=True)
+def collections() -> Iterator[list[int]]:
+    """Small thresholds, and the generations that were collected."""
+    thresholds, collected = gc.get_threshold(), list[int]()
+
+    def note(phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop":
+            collected.append(info["generation"])
+
+    gc.set_threshold(100, 10, 10)
+    gc.callbacks.append(note)
+    yield collected
+    gc.callbacks.remove(note)
+    gc.set_threshold(*thresholds)
+
+
+@contextmanager
+def small_heap() -> Iterator[None]:
+    """Spare what this process has from collections, as `kavka server-start` does after its start."""
+    gc.collect()
+    gc.freeze()
+    gc.collect()  # the heap by which the collector judges growth is that of now
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def large() -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(30_000)]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+@pytest.mark.parametrize("are_put_off", [False, True])
+def test_a_large_request_causes_full_collections_unless_they_are_put_off(
+    run: Run, collections: list[int], are_put_off: bool
+) -> None:
+    async def story(served: Served) -> None:
+        if are_put_off:
+            served.broker.dispatcher.watch_large_requests(put_off_full_collections)
+        request = large()
+        with small_heap():
+            collections.clear()
+            sending = asyncio.ensure_future(served.send(request, 9))
+            while not sending.done():
+                if served.broker.dispatcher._memory.in_use:
+                    assert gc.get_threshold()[2] == (500 if are_put_off else 10)
+                    in_work.extend(collections)
+                collections.clear()
+                await asyncio.sleep(0)
+        assert gc.get_threshold()[2] == 10
+
+    in_work: list[int] = []
+    run(story)
+    assert in_work.count(1) > 5
+    assert (in_work.count(2) == 0) == are_put_off
+
+
+def test_a_large_request_that_waits_for_its_client_does_not_put_them_off(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await served.create("t", 1)
+        served.broker.dispatcher.watch_large_requests(put_off_full_collections)
+        rows = [FetchRequestPartition(partition=0, partition_max_bytes=1000)] * 30_000
+        topics = [FetchRequestTopic(topic="t", partitions=rows)]
+        fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, max_bytes=1 << 20, topics=topics)
+        _reader, writer = await connected(served)
+        writer.write(framed(fetch, 11))
+        await until(lambda: gc.get_threshold()[2] == 500)
+        await until(lambda: gc.get_threshold()[2] == 10)
+        assert len(served.broker.fetch_purgatory) == 1
+        writer.transport.abort()
+
+    run(story)
+
+
+def test_memory_notifies_of_the_first_use_and_of_the_last_end() -> None:
+    async def story() -> None:
+        await memory.take(60)
+        await memory.take(40)
+        waiting = asyncio.ensure_future(memory.take(70))
+        await asyncio.sleep(0)
+        memory.give(60)
+        memory.give(0)
+        assert notified == [True]
+        memory.give(40)
+        await waiting
+        assert notified[-1] is True
+        memory.give(70)
+        assert notified[-1] is False
+
+    notified: list[bool] = []
+    memory = RequestMemory(100)
+    memory.watch(notified.append)
+    asyncio.run(story())
