@@ -1,16 +1,19 @@
-"""Full collections of garbage: none while large requests are in work, and as ever afterwards."""
+"""Full collections of garbage: none while large requests are in work; afterwards they walk what is new."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from kavka.broker.requests.full_collections import put_off_full_collections
+from kavka.broker.requests import full_collections
+from kavka.broker.requests.full_collections import FullCollections
 from kavka.broker.requests.memory import RequestMemory
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -33,6 +36,7 @@ def collections() -> Iterator[list[int]]:
     yield collected
     gc.callbacks.remove(note)
     gc.set_threshold(*thresholds)
+    gc.unfreeze()
 
 
 @contextmanager
@@ -58,7 +62,7 @@ def test_a_large_request_causes_full_collections_unless_they_are_put_off(
 ) -> None:
     async def story(served: Served) -> None:
         if are_put_off:
-            served.broker.dispatcher.watch_large_requests(put_off_full_collections)
+            served.broker.dispatcher.watch_large_requests(FullCollections().large_requests)
         request = large()
         with small_heap():
             collections.clear()
@@ -80,7 +84,7 @@ def test_a_large_request_causes_full_collections_unless_they_are_put_off(
 def test_a_large_request_that_waits_for_its_client_does_not_put_them_off(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("t", 1)
-        served.broker.dispatcher.watch_large_requests(put_off_full_collections)
+        served.broker.dispatcher.watch_large_requests(FullCollections().large_requests)
         rows = [FetchRequestPartition(partition=0, partition_max_bytes=1000)] * 30_000
         topics = [FetchRequestTopic(topic="t", partitions=rows)]
         fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, max_bytes=1 << 20, topics=topics)
@@ -92,6 +96,46 @@ def test_a_large_request_that_waits_for_its_client_does_not_put_them_off(run: Ru
         writer.transport.abort()
 
     run(story)
+
+
+class Cycle:
+    """Something that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def no_time(_seconds: float) -> None:
+    await real_sleep(0)
+
+
+real_sleep = asyncio.sleep
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_what_was_spared_is_collected_later(
+    monkeypatch: pytest.MonkeyPatch, is_quiet: bool
+) -> None:
+    async def story() -> None:
+        spared = Cycle()
+        is_there = weakref.ref(spared)
+        collections.large_requests(True)
+        collections.large_requests(False)
+        del spared
+        gc.collect()
+        assert is_there() is not None
+        catching_up = asyncio.ensure_future(collections.catch_up(requests_received))
+        await until(lambda: is_there() is None)
+        catching_up.cancel()
+
+    def requests_received() -> int:
+        return 0 if is_quiet else next(numbers)
+
+    numbers = itertools.count()
+    collections = FullCollections()
+    monkeypatch.setattr(full_collections, "_MOST_WAIT_S", 3_000 if is_quiet else 0.01)
+    monkeypatch.setattr(asyncio, "sleep", no_time)
+    asyncio.run(story())
 
 
 def test_memory_notifies_of_the_first_use_and_of_the_last_end() -> None:

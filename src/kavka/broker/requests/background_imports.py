@@ -8,16 +8,14 @@ other, each in a moment before which no request came for a while.
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 from collections.abc import Callable
 
+from kavka.broker.requests.quiet_moments import collect_and_spare, wait_until_idle
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
 
 _FIRST_PAUSE_S = 1.0
 """After the start: the first client is on its way."""
-_PAUSE_S = 0.02
-_BUSY_PAUSE_S = 1.0
 
 
 def deferred_modules() -> list[str]:
@@ -48,20 +46,7 @@ async def import_in_background(
     """
     await asyncio.sleep(_FIRST_PAUSE_S)
     for name in deferred_modules():
-        await _wait_until_idle(requests_received)
+        await wait_until_idle(requests_received)
         load(name)
-    await _wait_until_idle(requests_received)
-    gc.unfreeze()
-    gc.collect()
-    # What there is now lives as long as the broker: the collector need not walk it again.
-    gc.freeze()
-
-
-async def _wait_until_idle(requests_received: Callable[[], int]) -> None:
-    """Return when no request came within a pause."""
-    while True:
-        before = requests_received()
-        await asyncio.sleep(_PAUSE_S)
-        if requests_received() == before:
-            return
-        await asyncio.sleep(_BUSY_PAUSE_S)
+    await wait_until_idle(requests_received)
+    collect_and_spare()

@@ -127,7 +127,7 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     from kavka.broker.environment import OsEnvironment
     from kavka.broker.lifecycle.identity import IdentityError
     from kavka.broker.requests.background_imports import import_in_background
-    from kavka.broker.requests.full_collections import put_off_full_collections
+    from kavka.broker.requests.full_collections import FullCollections
     from kavka.registry.journal import CorruptRegistry
 
     gc.disable()  # what a start makes lives on: there is nothing to be found in it
@@ -160,10 +160,16 @@ async def _serve(settings: dict[str, str], started: float) -> int:
         return _failed(str(error))
     gc.freeze()
     gc.enable()
-    broker.dispatcher.watch_large_requests(put_off_full_collections)
-    warming = asyncio.create_task(import_in_background(broker.dispatcher.requests_received))
+    collections = FullCollections()
+    broker.dispatcher.watch_large_requests(collections.large_requests)
+    requests_received = broker.dispatcher.requests_received
+    in_quiet_moments = [
+        asyncio.create_task(import_in_background(requests_received)),
+        asyncio.create_task(collections.catch_up(requests_received)),
+    ]
     reason = await wait_for_stop(stop_event, broker.failed)
-    warming.cancel()
+    for task in in_quiet_moments:
+        task.cancel()
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)
         print(f"kavka server-start: {reason}", file=sys.stderr)
