@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from kavka.broker.broker import Broker
+from kavka.broker.control.controller import Controller
 from kavka.broker.environment import OsEnvironment
 from kavka.broker.requests.served_apis import SUPPORTED_APIS
 from kavka.errors import ErrorCode
@@ -455,6 +456,42 @@ def test_a_list_of_many_brokers_to_move_to_is_refused_at_once(run: Run) -> None:
         (answered,) = reply.responses[0].partitions
         assert answered.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
+    run(story)
+
+
+def test_reassignments_are_decided_in_parts_of_partitions_and_replicas(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """250,000 replicas were judged in one go, for 72 ms; each partition is answered, in the order of the request."""
+
+    async def story(served: Served) -> None:
+        await served.create("t", 1)
+        submit = Controller.submit_and_wait
+
+        def noted(controller: Controller, event: Any) -> Any:
+            sizes.append(sum(1 + len(one or ()) for one in event(0).targets.values()))
+            return submit(controller, event)
+
+        monkeypatch.setattr(Controller, "submit_and_wait", noted)
+        wanted = [32_768, 1_500, 1_000, 32_767, 1, 0, 32_768]
+        rows = [
+            AlterPartitionReassignmentsRequestPartition(
+                partition_index=n, replicas=list(range(1, count + 1))
+            )
+            for n, count in enumerate(wanted)
+        ]
+        topic = AlterPartitionReassignmentsRequestTopic(name="t", partitions=rows)
+        request = AlterPartitionReassignmentsRequest(timeout_ms=1000, topics=[topic])
+        reply = await served.send(request)
+        answered = reply.responses[0].partitions
+        assert [one.partition_index for one in answered] == list(range(len(wanted)))
+        assert {one.error_code for one in answered} == {ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+        assert answered[0].error_message == (
+            "32768 replicas are more than a partition can have: 32767."
+        )
+        assert sizes == [1_501 + 1_001, 32_768, 2 + 1]
+
+    sizes: list[int] = []
     run(story)
 
 

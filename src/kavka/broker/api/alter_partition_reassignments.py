@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import Final
 
 from kavka.broker.control.controller import Controller
 from kavka.broker.control.controller_term import NotControllerError
@@ -25,7 +27,10 @@ from kavka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponseTopic,
 )
 
-_AT_ONCE = 500
+_AT_ONCE: Final = 2_000
+"""Partitions and replicas that the controller decides about in one event."""
+_MAX_REPLICAS: Final = 32_767
+"""A replication factor is an int16 (`CreateTopics`)."""
 
 Targets = dict[TopicPartition, tuple[int, ...] | None]
 
@@ -73,15 +78,36 @@ async def _reassign(
     controller: Controller, targets: Targets, pace: Pace
 ) -> dict[TopicPartition, Verdict]:
     """Reassign partitions, some at a time. Raise NotControllerError."""
-    verdicts: dict[TopicPartition, Verdict] = {}
-    wanted = list(targets.items())
-    for at in range(0, max(1, len(wanted)), _AT_ONCE):
-        event = partial(_event, dict(wanted[at : at + _AT_ONCE]))
-        reply: PartitionsReply = await controller.submit_and_wait(event)
+    verdicts = {
+        topic_partition: _too_many(replicas)
+        for topic_partition, replicas in targets.items()
+        if replicas is not None and len(replicas) > _MAX_REPLICAS
+    }
+    judged = {one: replicas for one, replicas in targets.items() if one not in verdicts}
+    for some in _parts(judged):
+        reply: PartitionsReply = await controller.submit_and_wait(partial(_event, some))
         verdicts |= reply.verdicts
         if pace.is_over(_AT_ONCE):
             await pace.rest()
-    return verdicts
+    return {topic_partition: verdicts[topic_partition] for topic_partition in targets}
+
+
+def _too_many(replicas: tuple[int, ...]) -> Verdict:
+    text = f"{len(replicas)} replicas are more than a partition can have: {_MAX_REPLICAS}."
+    return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _parts(targets: Targets) -> Iterator[Targets]:
+    """Yield targets in parts of bounded work; where there are none one empty part, to which the controller replies."""
+    some: Targets = {}
+    weight = 0
+    for topic_partition, replicas in targets.items():
+        if weight >= _AT_ONCE:
+            yield some
+            some, weight = {}, 0
+        some[topic_partition] = replicas
+        weight += 1 + len(replicas or ())
+    yield some
 
 
 def _event(some: Targets, token: Token) -> ReassignmentRequested:
