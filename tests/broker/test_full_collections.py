@@ -7,7 +7,6 @@ import gc
 import itertools
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -37,18 +36,15 @@ def collections() -> Iterator[list[int]]:
     gc.callbacks.remove(note)
     gc.set_threshold(*thresholds)
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()  # as `conftest` does: else every full collection walks all tests
 
 
-@contextmanager
-def small_heap() -> Iterator[None]:
+def spare_all() -> None:
     """Spare what this process has from collections, as `kavka server-start` does after its start."""
     gc.collect()
     gc.freeze()
     gc.collect()  # the heap by which the collector judges growth is that of now
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def large() -> MetadataRequest:
@@ -64,15 +60,15 @@ def test_a_large_request_causes_full_collections_unless_they_are_put_off(
         if are_put_off:
             served.broker.dispatcher.watch_large_requests(FullCollections().large_requests)
         request = large()
-        with small_heap():
+        spare_all()
+        collections.clear()
+        sending = asyncio.ensure_future(served.send(request, 9))
+        while not sending.done():
+            if served.broker.dispatcher._memory.in_use:
+                assert gc.get_threshold()[2] == (500 if are_put_off else 10)
+                in_work.extend(collections)
             collections.clear()
-            sending = asyncio.ensure_future(served.send(request, 9))
-            while not sending.done():
-                if served.broker.dispatcher._memory.in_use:
-                    assert gc.get_threshold()[2] == (500 if are_put_off else 10)
-                    in_work.extend(collections)
-                collections.clear()
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
         assert gc.get_threshold()[2] == 10
 
     in_work: list[int] = []

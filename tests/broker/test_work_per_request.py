@@ -106,10 +106,7 @@ def watched_callbacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callbacks]:
             callbacks.longest_s, callbacks.of = took, repr(handle)
 
     monkeypatch.setattr(asyncio.events.Handle, "_run", timed)
-    try:
-        yield callbacks
-    finally:
-        gc.unfreeze()
+    yield callbacks
 
 
 async def exchange(port: int, frame: bytes) -> int | None:
