@@ -167,7 +167,7 @@ class TransactionShard:
         return step.decision()
 
     def resign(self, now_ms: int) -> TransactionDecision:
-        """SendReply all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
+        """Reply to all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
             if transaction.waiting is not None:

@@ -110,10 +110,10 @@ class Fetcher:
             ):  # a broker that is not reached lets the session expire
                 peer.post(closing_request(session.session_id)).add_done_callback(_ignore)
 
-    # Taking
+    # Draining
 
     async def wait(self, timeout_s: float) -> None:
-        """Return when something was buffered or went wrong since the last `take`, or after the time."""
+        """Return when something was buffered or went wrong since the last `drain`, or after the time."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._results.wakeup.wait()
