@@ -120,7 +120,7 @@ def encode_topic_end(version: int, operations: int) -> bytes:
 
 
 def with_topics(frame: Buffer, version: int, topics: Sequence[Buffer]) -> EncodedResponse:
-    """Return the frame of an answer without topics, with these encoded ones put in."""
+    """Return the frame of a response without topics, with these encoded ones put in."""
     tail = 1 if version >= _FLEXIBLE_FROM else 0
     if _WITH_TOPIC_OPERATIONS <= version <= _LAST_WITH_CLUSTER_OPERATIONS:
         tail += 4

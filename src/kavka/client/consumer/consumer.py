@@ -443,7 +443,7 @@ class Consumer(Client):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit offsets, without any all positions, and wait for the answer.
+        """Commit offsets, without any all positions, and wait for the response.
 
         Raise KafkaError (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: the group has moved on;
         poll and read what comes), TimeoutError, RuntimeError without `group.id`.

@@ -14,7 +14,7 @@ GroupDecision = Decision[Record, SendReply[Reply]]
 
 @mutable
 class Step:
-    """Collects the records and answers of one event, and the earliest deadline that it has set."""
+    """Collects the records and replies of one event, and the earliest deadline that it has set."""
 
     now_ms: int
     settings: GroupSettings

@@ -316,7 +316,7 @@ def _refused(event: Request, error: ErrorCode) -> Reply:
 
 
 def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
-    """Return what the asker gets when the records that its answer waited for were refused."""
+    """Return what the asker gets when the records that its reply waited for were refused."""
     match reply:
         case InitProducerReply():
             return InitProducerReply(error)
