@@ -1,7 +1,7 @@
-"""Topics of Metadata answers as bytes, which a broker keeps and puts into one answer after another.
+"""Topics of Metadata responses as bytes, which a broker keeps and puts into one response after another.
 
 `frame.encode_response` gives the same bytes for a `MetadataResponse`. With ten thousand partitions that takes tens of
-milliseconds, in objects that are made for each answer; these bytes are made once for each change of a topic.
+milliseconds, in objects that are made for each response; these bytes are made once for each change of a topic.
 """
 
 from __future__ import annotations
