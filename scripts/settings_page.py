@@ -20,20 +20,21 @@ INTRODUCTION = """\
 
 Written by `make settings` from the declarations in `kavka.settings` and `kavka.client.config`: change those, not this.
 
-Names and meanings are Apache Kafka 3.9's, and so are the defaults but those of `listeners`, `socket.send.buffer.bytes`
-and `socket.receive.buffer.bytes`. A value that Kafka would refuse is refused; a setting that is not obeyed, or not
-known, is named in a warning at the start. *Changes* says how a broker's setting is changed: `read-only`, by the file
-and a restart; `per-broker`, for one broker while it runs (`kavka configs`); `cluster-wide`, for one or for all;
-`kept only` is a change that is stored, as by Kafka, and not obeyed. Where no default stands, the setting is not set."""
+Names and meanings are Apache Kafka 3.9's, and so are the defaults but those of `listeners`,
+`socket.send.buffer.bytes`, `socket.receive.buffer.bytes` and the producer's `batch.size`. A value that Kafka would
+refuse is refused; a setting that is not obeyed, or not known, is named in a warning at the start. *Changes* says how a
+broker's setting is changed: `read-only`, by the file and a restart; `per-broker`, for one broker while it runs
+(`kavka configs`); `cluster-wide`, for one or for all; `kept only` is a change that is stored, as by Kafka, and not
+obeyed. Where no default stands, the setting is not set."""
 ENVIRONMENT = """\
 ## Environment
 | variable | what it does |
 |---|---|
 | `KAVKA_LOG_FILE` | `server-start` and `zookeeper-server-start` log to this file instead of standard error. |
-| `LOG_DIR` | Where both put log and standard error with `-daemon`; by default `./logs`, as in Kafka. |
-| `KAVKA_PURE` | 1: the twin in Python handles record batches instead of the compiled kernel, slowly; for comparisons. |
-| `JAVA_HOME` | The Java with which the demo and `kavka.spark.session` start Spark. |"""
-REGISTRY = "Of `kavka zookeeper-server-start`, in the names of ZooKeeper's `zoo.cfg`; `kavka.log.level` goes, too."
+| `LOG_DIR` | Directory of the log and of standard error of both with `-daemon`; by default `./logs`, as in Kafka. |
+| `KAVKA_PURE` | 1 handles record batches in Python instead of the compiled kernel, much slower; for comparisons. |
+| `JAVA_HOME` | Directory of the Java with which the demo and `kavka.spark.session` start Spark. |"""
+REGISTRY = "Of `kavka zookeeper-server-start`, in the names of ZooKeeper's `zoo.cfg`; `kavka.log.level` works, too."
 CLIENTS = (
     "A name that no client of Kafka knows is refused in a program (`UnknownSetting`, with the nearest name) and in the "
     "options of Spark. One that Java's clients or librdkafka know gives a Python warning (`SettingWithoutEffect`). "

@@ -1,7 +1,8 @@
-"""Two sides in turns, after a warm-up."""
+"""Two sides in turns, after a warm-up: the options of such a run, and its rounds."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -18,6 +19,18 @@ class Speed(Protocol):
 
 
 S = TypeVar("S", bound=Speed)
+
+
+def parse_options(about: str | None) -> argparse.Namespace:
+    """Return the options of the command line: quick, rounds, only, directory."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
+    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
+    parser.add_argument("--only", default="", help="workloads whose name matches this expression")
+    parser.add_argument(
+        "--directory", help="where all keep their logs (default: the temporary directory)"
+    )
+    return parser.parse_args()
 
 
 def run_rounds(

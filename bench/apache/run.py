@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import tempfile
 import time
@@ -22,7 +21,7 @@ from apache.lifecycle import (
 )
 from apache.report import Line, Samples, as_json, table
 from apache.results import print_now, write_results
-from apache.rounds import run_rounds
+from apache.rounds import parse_options, run_rounds
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -33,7 +32,7 @@ _SIDES = ("apache", "kavka")
 
 def main() -> None:
     """Run everything and print the table."""
-    options = _options()
+    options = parse_options(__doc__)
     rounds = options.rounds or (1 if options.quick else 5)
     chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
@@ -41,17 +40,6 @@ def main() -> None:
     print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")
     path = write_results("apache", rounds, options.quick, {"lines": as_json(lines)})
     print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
-    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
-    parser.add_argument("--only", default="", help="workloads whose name matches this expression")
-    parser.add_argument(
-        "--directory", help="where both keep their logs (default: the temporary directory)"
-    )
-    return parser.parse_args()
 
 
 def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:

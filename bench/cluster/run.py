@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import statistics
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples, as_json, between_table, table
 from apache.results import print_now, write_results
-from apache.rounds import run_rounds
+from apache.rounds import parse_options, run_rounds
 
 from cluster.drive import Driver, Sample
 from cluster.trio import Trio, run_trio
@@ -34,7 +33,7 @@ _LATENCIES = (
 
 def main() -> None:
     """Run everything and print the tables."""
-    options = _options()
+    options = parse_options(__doc__)
     rounds = options.rounds or (1 if options.quick else 5)
     chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
@@ -46,17 +45,6 @@ def main() -> None:
     measured = {"lines": as_json(lines), "between": between}
     path = write_results("cluster", rounds, options.quick, measured)
     print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
-    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
-    parser.add_argument("--only", default="", help="workloads whose name matches this expression")
-    parser.add_argument(
-        "--directory", help="where all keep their logs (default: the temporary directory)"
-    )
-    return parser.parse_args()
 
 
 def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:

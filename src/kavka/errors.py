@@ -179,7 +179,7 @@ class ErrorCode(IntEnum):
 
 
 def error_message(text: str) -> str:
-    """Return a text as it may stand in an answer: what a client sent can make one longer than a string may be."""
+    """Return a text as it may stand in a response: what a client sent can make one longer than a string may be."""
     if len(text) <= _MAX_MESSAGE_LENGTH:
         return text
     return f"{text[:_MAX_MESSAGE_LENGTH]}... ({len(text)} characters)"
@@ -189,7 +189,7 @@ class KafkaError(Exception):
     """A refusal raised to a caller: `code` is the broker's answer, `retriable` whether to try again."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
-        """Say `detail` in place of the table's sentence when the answer carried one."""
+        """Say `detail` in place of the table's sentence when the response carried one."""
         super().__init__(f"{code.name}: {detail or code.message}")
         self.code = code
         self.detail = detail

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.metadata.cache import LiveBroker
-from kavka.core.partition import PartitionState
 from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
+from kavka.ids import TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.offset_commit import (
@@ -23,38 +21,14 @@ from kavka.wire.messages.offset_commit import (
 )
 from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kavka.wire.records.batch import BatchBuilder
-from support.one_broker import Run, Served
+from support.one_broker import SILENT, Run, Served
 
 PARTITIONS = 3
-OTHER = BrokerId(9)
 
 
 def offsets_replica(served: Served, group: str) -> Any:
     topic_partition = TopicPartition("__consumer_offsets", partition_for(group, PARTITIONS))
     return served.broker.replica_manager.find(topic_partition)
-
-
-async def wait_for_follower(served: Served, group: str) -> None:
-    """Let a follower that never fetches be in sync with the partition of a group."""
-    broker, replica = served.broker, offsets_replica(served, group)
-    broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
-    partition = replica.partition
-    both = (broker.broker_id, OTHER)
-    state = PartitionState(
-        broker.broker_id,
-        LeaderEpoch(partition.leader_epoch + 1),
-        partition.partition_epoch + 1,
-        both,
-        both,
-        topic_id=partition.topic_id,
-        controller_epoch=partition.controller_epoch,
-    )
-    assert (
-        await broker.replica_manager.make_leader_or_follower(
-            replica.topic_partition, state, is_new=False
-        )
-        is ErrorCode.NONE
-    )
 
 
 async def find(served: Served, group: str) -> Any:
@@ -117,12 +91,12 @@ def test_a_commit_that_is_not_replicated_in_time_is_refused_and_counts_when_it_i
         await served.topic("t")
         await find(served, "g")
         assert await commit(served, "g", 5) == ErrorCode.NONE
-        await wait_for_follower(served, "g")
+        await served.add_silent_follower(offsets_replica(served, "g"))
         assert await commit(served, "g", 6) == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await committed(served, "g") == (ErrorCode.NONE, 5)
         end_offset = offsets_replica(served, "g").log.log_end_offset
         assert end_offset == 2
-        offsets_replica(served, "g").partition.followers[OTHER].log_end_offset = end_offset
+        offsets_replica(served, "g").partition.followers[SILENT].log_end_offset = end_offset
         served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
         assert await committed(served, "g") == (ErrorCode.NONE, 6)
 

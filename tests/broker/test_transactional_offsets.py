@@ -9,6 +9,7 @@ import pytest
 
 from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
 from kavka.broker.partitions.batch_decoder import BatchDecoder
+from kavka.broker.partitions.replica import Replica
 from kavka.core.group.group import MembersMemory
 from kavka.core.group.settings import GroupSettings
 from kavka.core.shards import partition_for
@@ -27,6 +28,22 @@ from support.transactional_producer import (
     group_offset,
     replica,
 )
+
+
+def another_runtime(served: Served, where: Replica) -> GroupShardRuntime:
+    """Return a second shard over a partition of __consumer_offsets, which has not begun to load."""
+    broker = served.broker
+    disk = broker.environment.disk
+    return GroupShardRuntime(
+        where,
+        GroupSettings(),
+        Compression.NONE,
+        5_000,
+        broker.clock,
+        disk,
+        BatchDecoder(disk),
+        MembersMemory(),
+    )
 
 
 def test_offsets_count_when_their_transaction_is_committed(run: Run) -> None:
@@ -128,18 +145,7 @@ def test_a_marker_that_comes_while_a_shard_is_loading_counts(run: Run, iteration
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
-        broker = served.broker
-        disk = broker.environment.disk
-        runtime = GroupShardRuntime(
-            where,
-            GroupSettings(),
-            Compression.NONE,
-            5_000,
-            broker.clock,
-            disk,
-            BatchDecoder(disk),
-            MembersMemory(),
-        )
+        runtime = another_runtime(served, where)
         runtime.start()
         for _ in range(iterations):
             await asyncio.sleep(0)
@@ -164,18 +170,7 @@ def test_a_shard_that_cannot_be_loaded_keeps_no_markers(run: Run) -> None:
         await producer.add_offsets()
         assert await producer.commit_offset(5) == NONE
         where = replica(served, "__consumer_offsets", partition_for("g", 3))
-        broker = served.broker
-        disk = broker.environment.disk
-        runtime = GroupShardRuntime(
-            where,
-            GroupSettings(),
-            Compression.NONE,
-            5_000,
-            broker.clock,
-            disk,
-            BatchDecoder(disk),
-            MembersMemory(),
-        )
+        runtime = another_runtime(served, where)
         where.log.directory.fail(OSError(errno.EIO, "Input/output error"))
         runtime.start()
         assert runtime._loading is not None

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kavka.broker.metadata.cache import LiveBroker
-from kavka.core.partition import PartitionState
 from kavka.core.shards import partition_for
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.stored import to_bytes
 from kavka.errors import ErrorCode
-from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
+from kavka.ids import TopicPartition
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kavka.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -29,14 +27,13 @@ from kavka.wire.messages.list_transactions import ListTransactionsRequest
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.control import decode_end_marker
 from kavka.wire.records.header import walk_complete
-from support.one_broker import Run, Served
+from support.one_broker import SILENT, Run, Served
 from support.waiting import until
 
 ID = "tx"
 PARTITIONS = 3
 SETTINGS = {"transaction__state__log__num__partitions": str(PARTITIONS)}
 TRIES = 10_000
-OTHER = BrokerId(9)
 
 
 class Producer(NamedTuple):
@@ -384,34 +381,15 @@ def test_its_topic_is_made_as_kafka_makes_it(run: Run) -> None:
 
 async def wait_for_follower(served: Served) -> Any:
     """Let a follower that never fetches be in sync with the partition of the transactional id; return the replica."""
-    broker = served.broker
-    replica = broker.replica_manager.find(
-        TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
-    )
-    broker.metadata.brokers[OTHER] = LiveBroker(OTHER, (), None, 1)
-    partition = replica.partition
-    both = (broker.broker_id, OTHER)
-    state = PartitionState(
-        broker.broker_id,
-        LeaderEpoch(partition.leader_epoch + 1),
-        partition.partition_epoch + 1,
-        both,
-        both,
-        topic_id=partition.topic_id,
-        controller_epoch=partition.controller_epoch,
-    )
-    assert (
-        await broker.replica_manager.make_leader_or_follower(
-            replica.topic_partition, state, is_new=False
-        )
-        is ErrorCode.NONE
-    )
+    topic_partition = TopicPartition("__transaction_state", partition_for(ID, PARTITIONS))
+    replica = served.replica(topic_partition)
+    await served.add_silent_follower(replica)
     return replica
 
 
 def catch_up(served: Served, replica: Any) -> None:
     """Let the follower have everything."""
-    replica.partition.followers[OTHER].log_end_offset = replica.log.log_end_offset
+    replica.partition.followers[SILENT].log_end_offset = replica.log.log_end_offset
     served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
 
 

@@ -12,31 +12,18 @@ from kavka.wire.apis import ApiKey
 from kavka.wire.records.header import walk, walk_complete
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE
 from support.faulty_broker import FaultyBroker
-from support.writing import run_transactional, transact
+from support.writing import asked, run_transactional, transact, transactional_broker
 
 IN = TopicPartition("in", 0)
 OFFSETS = "__consumer_offsets"
-OF_A_TRANSACTION = (
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    ApiKey.PRODUCE,
-    ApiKey.ADD_OFFSETS_TO_TXN,
-    ApiKey.TXN_OFFSET_COMMIT,
-    ApiKey.END_TXN,
-)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
     """A broker with transaction.version 2 and the topics `t` and `in`."""
-    made = FaultyBroker(tmp_path / "data", kavka__transaction__version="2")
-    made.create("t")
-    made.create("in")
+    made = transactional_broker(tmp_path, 2)
     yield made
     made.close()
-
-
-def asked(broker):
-    return [api for api, _ in broker.requests if api in OF_A_TRANSACTION]
 
 
 def batches(broker):

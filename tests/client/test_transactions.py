@@ -24,32 +24,25 @@ from kavka.wire.records.header import BatchHeader, walk_complete
 from kavka.wire.refusals import refusal
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE, NO_RESPONSE
 from support.faulty_broker import FaultyBroker
-from support.writing import run_transactional, transact
+from support.writing import (
+    OF_A_TRANSACTION,
+    asked,
+    run_transactional,
+    transact,
+    transactional_broker,
+)
 
 AT = TopicPartition("t", 0)
 IN = TopicPartition("in", 0)
 OFFSETS = "__consumer_offsets"
-OF_A_TRANSACTION = (
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    ApiKey.PRODUCE,
-    ApiKey.ADD_OFFSETS_TO_TXN,
-    ApiKey.TXN_OFFSET_COMMIT,
-    ApiKey.END_TXN,
-)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[FaultyBroker]:
     """A broker whose clients announce the partitions of a transaction, with the topics `t` and `in`."""
-    made = FaultyBroker(tmp_path / "data", kavka__transaction__version="0")
-    made.create("t")
-    made.create("in")
+    made = transactional_broker(tmp_path, 0)
     yield made
     made.close()
-
-
-def asked(broker, *apis):
-    return [api for api, _ in broker.requests if api in (apis or OF_A_TRANSACTION)]
 
 
 def values(broker, topic="t"):

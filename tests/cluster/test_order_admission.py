@@ -215,7 +215,7 @@ def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
         broker, session = cluster.brokers.pop(number), cluster.sessions[number]
         check = broker.lazy.control_request_check.get()
         session.cut()
-        asking = asyncio.ensure_future(check.check(claim))
+        asking = asyncio.ensure_future(check.check(claim, is_authorized=True))
         await asyncio.sleep(0)
         assert check._reading is not None
         session.crash()

@@ -40,6 +40,11 @@ def test_an_effective_topic_setting_is_read(name: str) -> None:
     assert is_read(name) or name in LEVELS
 
 
+@pytest.mark.parametrize("name", [s.name for s in TOPIC_SETTINGS if not s.effective])
+def test_a_topic_setting_without_effect_has_a_value_that_is_not_read(name: str) -> None:
+    assert f'["{name}"]' not in SOURCE
+
+
 BROKER_SETTINGS = [
     *EFFECTIVE_SETTINGS,
     *LOG_SETTINGS,

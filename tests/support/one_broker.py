@@ -9,8 +9,11 @@ from typing import Any
 
 from kavka.broker.broker import Broker
 from kavka.broker.environment import OsEnvironment
+from kavka.broker.metadata.cache import LiveBroker
 from kavka.broker.partitions.replica import Replica
-from kavka.ids import TopicPartition
+from kavka.core.partition import PartitionState
+from kavka.errors import ErrorCode
+from kavka.ids import BrokerId, LeaderEpoch, TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PLAINTEXT, PeerSecurity
@@ -30,6 +33,8 @@ from kavka.wire.records.header import walk_complete
 from kavka.wire.schema import schema_of
 from support.produce import batch as make_batch
 from support.produce import produce
+
+SILENT = BrokerId(9)
 
 
 class Served:
@@ -76,6 +81,25 @@ class Served:
         found = self.broker.replica_manager.find(topic_partition)
         assert isinstance(found, Replica), found
         return found
+
+    async def add_silent_follower(self, replica: Replica) -> None:
+        """Let the broker `SILENT`, which never fetches, be in sync with a partition that this broker leads."""
+        broker, partition = self.broker, replica.partition
+        broker.metadata.brokers[SILENT] = LiveBroker(SILENT, (), None, 1)
+        both = (broker.broker_id, SILENT)
+        state = PartitionState(
+            broker.broker_id,
+            LeaderEpoch(partition.leader_epoch + 1),
+            partition.partition_epoch + 1,
+            both,
+            both,
+            topic_id=partition.topic_id,
+            controller_epoch=partition.controller_epoch,
+        )
+        code = await broker.replica_manager.make_leader_or_follower(
+            replica.topic_partition, state, is_new=False
+        )
+        assert code is ErrorCode.NONE, code
 
     @staticmethod
     def new_topic(name: str, partitions: int = 1, **configs: str) -> CreateTopicsRequestTopic:

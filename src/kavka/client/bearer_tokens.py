@@ -196,7 +196,7 @@ class _NoRedirect(HTTPRedirectHandler):
     """Follows to no other address: the secret of the client would go there."""
 
     def redirect_request(self, *_given: Any) -> None:
-        """Return nothing: the answer fails as any other that is no token."""
+        """Return nothing: the response fails as any other that is no token."""
 
 
 def _post(request: Request, timeout_s: float) -> dict[str, Any]:

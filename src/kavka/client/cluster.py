@@ -41,7 +41,7 @@ _REFUSED_KEYS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
 }
-"""The kind of key of a refused search for a coordinator: the answer does not repeat it."""
+"""The kind of key of a refused search for a coordinator: the response does not repeat it."""
 
 
 def _described(error: ErrorCode) -> str:

@@ -285,7 +285,7 @@ class Connections:
         return [items[i] for _, i in sorted(keyed)]
 
     def _close_bootstrap(self) -> None:
-        """Close the first connection once `any_peer` has another one and nothing waits for its answers."""
+        """Close the first connection once `any_peer` has another one and nothing waits for its responses."""
         peer = self._bootstrap_peer
         if peer is None or peer.in_flight:
             return

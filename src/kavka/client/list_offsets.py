@@ -42,7 +42,7 @@ async def list_offsets(
     timeout_ms: int,
     unknown_after: int | None = None,
 ) -> Answers[OffsetAndTimestamp]:
-    """Return an answer for every partition; refusals that may pass are repeated until `timeout_ms` is over.
+    """Return a result for every partition; refusals that may pass are repeated until `timeout_ms` is over.
 
     `wanted` maps to a timestamp in milliseconds or one of the special values above. A topic that does not exist is
     waited for as well, unless `unknown_after` bounds how often. Raise TimeoutError when a leader cannot be reached.

@@ -106,7 +106,7 @@ class MetadataCache:
         self.updates = 0  # counts updates, so that users see whether something may have changed
 
     def update(self, response: MetadataResponse, tick_ms: int, asked: Iterable[str] | None) -> bool:
-        """Take an answer about the topics `asked`, None meaning all; return whether it brought anything new."""
+        """Take a response about the topics `asked`, None meaning all; return whether it brought anything new."""
         before = (self.brokers, self.controller_id, dict(self.topics))
         self.brokers = {
             BrokerId(b.node_id): BrokerAddress(BrokerId(b.node_id), b.host, b.port, b.rack)

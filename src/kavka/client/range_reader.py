@@ -185,7 +185,7 @@ class RangeReader:
         return found[self._topic_partition].offset
 
     def _columns(self, answer: FetchResponsePartition) -> Columns:
-        """Decode an answer from `position` on, without markers and aborted records.
+        """Decode a response from `position` on, without markers and aborted records.
 
         What is corrupt behind the end of the range is another range's. Raise CorruptRecordError for a batch in it.
         """
@@ -215,7 +215,7 @@ class RangeReader:
         )
 
     def _place_of(self, data: Buffer, corrupt: CorruptBatch) -> tuple[int, int, str]:
-        """Return position and offset of the first corrupt batch of an answer, and what is wrong with it."""
+        """Return position and offset of the first corrupt batch of a response, and what is wrong with it."""
         place, offset = 0, self.position
         try:
             while len(data) - place >= HEADER_SIZE:
@@ -232,7 +232,7 @@ class RangeReader:
         return 0, self.position, corrupt.what  # together they are too large
 
     async def _after_nothing(self, answer: FetchResponsePartition) -> int:
-        """Return where to continue after an answer without a whole batch: here, or at the end if the log is shorter.
+        """Return where to continue after a response without a whole batch: here, or at the end if the log is shorter.
 
         A replica that has just become leader learns by and by how far the records are committed, so that its high
         watermark may be below the end of a range that the leader before it had shown. Only an end of the log that
@@ -253,7 +253,7 @@ class RangeReader:
 
 
 def _bytes(answer: FetchResponsePartition) -> bytes | bytearray | memoryview:
-    """Return the batches of an answer; the last one may be cut."""
+    """Return the batches of a response; the last one may be cut."""
     data = answer.records
     if data is None:
         return b""

@@ -485,7 +485,7 @@ def _is_api(request: Request) -> bool:
 
 
 class _Guard:
-    """Around everything: refuses requests of other sites and under other names, and adds headers to every answer."""
+    """Around everything: refuses requests of other sites and under other names, and adds headers to every response."""
 
     def __init__(
         self, app: Any, refuse: Callable[[Request, Failure], Response], exposure: Exposure

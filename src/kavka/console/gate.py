@@ -306,7 +306,7 @@ class Gate:
         return response
 
     async def end_oidc(self, request: Request) -> Response:
-        """Return the answer to a browser that comes back from the provider. Raise Refused."""
+        """Return the response to a browser that comes back from the provider. Raise Refused."""
         from kavka.console.access.oidc import LoginFailed
 
         provider = self._required_provider()

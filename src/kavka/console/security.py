@@ -1,4 +1,4 @@
-"""The defence against other sites: headers of answers, and the checks of requests. Pure but for `make_id`.
+"""The defence against other sites: headers of responses, and the checks of requests. Pure but for `make_id`.
 
 The danger is a page of another site in the same browser. It may not name this console as another host
 (DNS rebinding: the Host header is checked), not frame it, not run scripts in it (no inline script or style is allowed),
@@ -32,11 +32,11 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-"""Headers of every answer."""
+"""Headers of every response."""
 
 
 def headers_of(exposure: Exposure) -> dict[str, str]:
-    """Return the headers of every answer; with https a browser keeps to it for a year."""
+    """Return the headers of every response; with https a browser keeps to it for a year."""
     if not exposure.is_secure:
         return HEADERS
     return {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}

@@ -37,7 +37,7 @@ Effect = TypeVar("Effect")
 Reply = TypeVar("Reply", covariant=True)
 
 Token = int
-"""Names a request that waits for its answer; given by the shell, unique in its life."""
+"""Names a request that waits for its reply; given by the shell, unique in its life."""
 
 
 @frozen
@@ -76,7 +76,7 @@ class Machine(Protocol[Event, Record, Effect]):
     def failed(
         self, decision: Decision[Record, Effect], error: ErrorCode, now_ms: int
     ) -> Decision[Record, Effect]:
-        """Take back the soft state of a decision whose records were refused by the log, and decide on the answers."""
+        """Take back the soft state of a decision whose records were refused by the log, and decide on the replies."""
         ...
 
     def tick(self, now_ms: int) -> Decision[Record, Effect]:

@@ -55,7 +55,7 @@ class WrittenBatch(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """The batch is in the log already; the answer carries what the first writing got."""
+    """The batch is in the log already; the response carries what the first writing got."""
 
     base_offset: int
     """-1 when it is not known; DUPLICATE_SEQUENCE_NUMBER says so to clients."""

@@ -1,4 +1,4 @@
-"""The real clock and the real chance."""
+"""The system's clocks and its source of random numbers."""
 
 from __future__ import annotations
 

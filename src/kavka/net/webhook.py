@@ -51,7 +51,7 @@ class Outcome:
     """The answer to an attempt."""
 
     status: int | None
-    """None: there was no answer."""
+    """None: there was no response."""
     text: str
     """The reason, for people."""
     retry_after_s: float = 0.0

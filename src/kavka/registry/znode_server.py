@@ -92,7 +92,7 @@ class ZnodeServer:
         self.clock = clock
         self.context = contextvars.copy_context()
         self.on_failure: Callable[[OSError], None] | None = None
-        """Called once when the journal can no longer be written: there are no answers from then on."""
+        """Called once when the journal can no longer be written: there are no replies from then on."""
         self.random = random
         self._journal = journal
         self._sessions: dict[int, SessionState] = {}

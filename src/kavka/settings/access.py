@@ -14,47 +14,49 @@ ACCESS_SETTINGS: list[Setting] = [
         "authorizer.class.name",
         _T.STRING,
         "",
-        "The authorizer: kafka.security.authorizer.AclAuthorizer, or module:Class of your own in Python. "
-        "Without one every client may do everything.",
+        "Authorizer: kafka.security.authorizer.AclAuthorizer, or module:Class of a class of your own in Python. "
+        "Empty: every client may do everything.",
     ),
     Setting(
         "super.users",
         _T.STRING,
         "",
-        "Users that AclAuthorizer allows everything, separated by semicolons: User:admin;User:broker.",
+        "Principals to which AclAuthorizer allows everything, separated by semicolons: User:admin;User:broker.",
     ),
     Setting(
         "allow.everyone.if.no.acl.found",
         _T.BOOLEAN,
         False,
-        "True has AclAuthorizer allow everyone what concerns a resource without any ACL.",
+        "True has AclAuthorizer allow every client access to resources that have no ACL; false allows it to "
+        "super.users only.",
     ),
     Setting(
         "kavka.audit.log",
         _T.STRING,
         None,
-        "File to which denied and administrative actions and authentications are appended, one JSON object a line. "
-        "Without it there is no audit.",
+        "File of the audit: one JSON object a line for each denied or administrative action and each "
+        "authentication. Unset: no audit.",
     ),
     Setting(
         "kavka.audit.topic",
         _T.STRING,
         None,
-        "Topic to which the lines of kavka.audit.log, which it needs, are appended as well. It is created on first "
-        "use, and may lack lines that the file has.",
+        "Topic to which the lines of kavka.audit.log are appended as well; it needs that setting. It is created on "
+        "first use, and may lack lines that the file has.",
     ),
     Setting(
         "kavka.audit.topic.replication.factor",
         _T.SHORT,
         3,
-        "Replication factor of kavka.audit.topic, which is not created while fewer brokers are alive.",
+        "Replication factor of kavka.audit.topic. The topic is not created while fewer brokers are alive.",
         minimum=1,
     ),
     Setting(
         "kavka.audit.max.per.second",
         _T.INT,
         1_000,
-        "Lines of kavka.audit.log in one second, of each event. Of more only the number is written.",
+        "Maximum lines per second of each kind of event in kavka.audit.log. Further events are counted, and one "
+        "line has their number.",
         minimum=1,
     ),
 ]
@@ -64,40 +66,41 @@ PASSWORD_SETTINGS: list[Setting] = [
         "password.encoder.secret",
         _T.PASSWORD,
         None,
-        "The secret by which passwords among dynamic settings are encrypted in the registry; without it none can be "
-        "set. It needs `kavka[tls]`.",
+        "Secret with which passwords among dynamic settings are encrypted in the registry (needs `kavka[tls]`). "
+        "Unset: such passwords cannot be set.",
     ),
     Setting(
         "password.encoder.old.secret",
         _T.PASSWORD,
         None,
-        "The secret before password.encoder.secret was changed: at its start the broker encrypts with the new one what "
-        "was encrypted with this one.",
+        "Former password.encoder.secret, to be set for the restart that changes it: the broker decrypts with the "
+        "old secret, and encrypts again with the new one.",
     ),
     Setting(
         "password.encoder.keyfactory.algorithm",
         _T.STRING,
         None,
-        "How a key is made of the secret: PBKDF2WithHmacSHA512 by default, or with SHA1, SHA224, SHA256 or SHA384.",
+        "Derivation of the encryption key from password.encoder.secret: PBKDF2WithHmacSHA512 (when unset), or the "
+        "same with SHA1, SHA224, SHA256 or SHA384.",
     ),
     Setting(
         "password.encoder.cipher.algorithm",
         _T.STRING,
         "AES/CBC/PKCS5Padding",
-        "How passwords are encrypted: AES/CBC/PKCS5Padding, AES/GCM/NoPadding or AES/CTR/NoPadding.",
+        "Cipher of stored passwords: AES/CBC/PKCS5Padding, AES/GCM/NoPadding or AES/CTR/NoPadding.",
     ),
     Setting(
         "password.encoder.key.length",
         _T.INT,
         128,
-        "Bits of the key: 128, 192 or 256.",
+        "Length in bits of the key that encrypts stored passwords: 128, 192 or 256.",
         minimum=8,
     ),
     Setting(
         "password.encoder.iterations",
         _T.INT,
         4_096,
-        "Iterations of the making of a key.",
+        "Iterations of password.encoder.keyfactory.algorithm: more make it slower to guess the secret.",
         minimum=1024,
     ),
 ]

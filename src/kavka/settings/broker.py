@@ -24,45 +24,54 @@ _ANYWHERE = Scope.CLUSTER_WIDE
 
 EFFECTIVE_SETTINGS: list[Setting] = [
     Setting(
-        "broker.id", _T.INT, -1, "The broker's number; -1 asks for a generated one.", minimum=-1
+        "broker.id",
+        _T.INT,
+        -1,
+        "The broker's id, which no other broker of the cluster may have; -1 has one generated above "
+        "reserved.broker.max.id.",
+        minimum=-1,
     ),
     Setting(
         "reserved.broker.max.id",
         _T.INT,
         1_000,
-        "The largest number that may be given as broker.id; generated ones lie above.",
+        "Largest id that may be given as broker.id; generated ids begin above it.",
         minimum=0,
     ),
     Setting(
         "broker.id.generation.enable",
         _T.BOOLEAN,
         True,
-        "True generates an id for a broker without broker.id.",
+        "True generates an id for a broker without broker.id; false refuses to start such a broker.",
     ),
     Setting(
         "broker.rack",
         _T.STRING,
         None,
-        "The broker's rack, for placement of replicas.",
+        "Rack (or availability zone) of the broker. Replicas of a partition are spread over racks; with "
+        "replica.selector.class, consumers read in the rack of their client.rack.",
     ),
     Setting(
         "log.dir",
         _T.STRING,
         "/tmp/kafka-logs",
-        "The log directory when log.dirs is not set.",
+        "Log directory, or several separated by commas, when log.dirs is not set. Data below /tmp may be lost at a "
+        "reboot.",
     ),
     Setting(
         "log.dirs",
         _T.LIST,
         None,
-        "Directories of logs, separated by commas.",
+        "Log directories, separated by commas: a new partition goes to the one with the fewest. One that fails goes "
+        "offline, the others go on.",
         reported_type=_T.STRING,
     ),
     Setting(
         "listeners",
         _T.LIST,
         ["PLAINTEXT://127.0.0.1:9092"],
-        "Listeners of the broker: NAME://host:port, separated by commas; port 0 takes a free one.",
+        "Addresses to listen on: NAME://host:port, separated by commas; without a host all interfaces, and port 0 "
+        "takes a free one.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
     ),
@@ -70,7 +79,8 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "advertised.listeners",
         _T.LIST,
         None,
-        "Listeners for clients to use, if different from listeners.",
+        "Addresses that clients and other brokers are given to connect to, in the form of listeners; by default "
+        "listeners.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
     ),
@@ -78,7 +88,7 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "listener.security.protocol.map",
         _T.LIST,
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
-        "The security protocol of each listener name.",
+        "Security protocol of each listener name, as NAME:PROTOCOL: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         reported_type=_T.STRING,
         scope=Scope.PER_BROKER,
     ),
@@ -86,33 +96,34 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "num.partitions",
         _T.INT,
         1,
-        "Partitions of a topic that is created without a number.",
+        "Number of partitions of a topic that is created automatically, or without a number.",
         minimum=1,
     ),
     Setting(
         "default.replication.factor",
         _T.INT,
         1,
-        "Replicas of a topic that is created without a number.",
+        "Replication factor of a topic that is created automatically, or without a replication factor.",
         minimum=1,
     ),
     Setting(
         "auto.create.topics.enable",
         _T.BOOLEAN,
         True,
-        "True enables automatic creation of topics by clients' metadata requests.",
+        "True creates a topic when a producer or a consumer asks for one that does not exist.",
     ),
     Setting(
         "delete.topic.enable",
         _T.BOOLEAN,
         True,
-        "True enables deletion of topics.",
+        "True allows deletion of topics; false refuses such requests.",
     ),
     Setting(
         "message.max.bytes",
         _T.INT,
         1_048_588,
-        "The largest batch that is accepted, in bytes.",
+        "Largest record batch that is accepted, in bytes after compression; a larger one gets MESSAGE_TOO_LARGE. "
+        "Default of max.message.bytes of topics.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -120,7 +131,8 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "min.insync.replicas",
         _T.INT,
         1,
-        "Minimum number of in-sync replicas for a write with acks=all.",
+        "Number of in-sync replicas below which a write with acks=all is refused (NOT_ENOUGH_REPLICAS). Default of "
+        "min.insync.replicas of topics.",
         minimum=1,
         scope=_ANYWHERE,
     ),
@@ -128,53 +140,56 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "socket.request.max.bytes",
         _T.INT,
         104_857_600,
-        "The largest request; a larger one closes the connection.",
+        "Largest request in bytes; a larger one closes its connection.",
         minimum=1,
     ),
     Setting(
         "socket.send.buffer.bytes",
         _T.INT,
         -1,
-        "SO_SNDBUF of server sockets; -1, not Kafka's 102400, leaves its size to the kernel.",
+        "SO_SNDBUF of the listeners' sockets in bytes; -1, unlike Kafka's 102400, leaves it to the operating system.",
     ),
     Setting(
         "socket.receive.buffer.bytes",
         _T.INT,
         -1,
-        "SO_RCVBUF of server sockets; -1, not Kafka's 102400, leaves its size to the kernel.",
+        "SO_RCVBUF of the listeners' sockets in bytes; -1, unlike Kafka's 102400, leaves it to the operating system.",
     ),
     Setting(
         "socket.listen.backlog.size",
         _T.INT,
         50,
-        "Connections that may wait to be accepted.",
+        "Connections of one listener that may wait in the operating system to be accepted.",
         minimum=1,
     ),
     Setting(
         "connections.max.idle.ms",
         _T.LONG,
         600_000,
-        "After so long without a request a connection is closed.",
+        "Idle time in milliseconds after which a connection is closed; a negative value closes none.",
     ),
     Setting(
         "fetch.max.bytes",
         _T.INT,
         57_671_680,
-        "The most bytes that one Fetch response holds, beyond a first batch.",
+        "Maximum bytes of records in one Fetch response, whatever the consumer asks for; the first batch is "
+        "returned even if it is larger.",
         minimum=1024,
     ),
     Setting(
         "max.incremental.fetch.session.cache.slots",
         _T.INT,
         1_000,
-        "Maximum number of incremental fetch sessions.",
+        "Maximum number of incremental fetch sessions (KIP-227). Beyond it a consumer or follower names all its "
+        "partitions in each fetch.",
         minimum=0,
     ),
     Setting(
         "producer.id.expiration.ms",
         _T.INT,
         86_400_000,
-        "Time after which an idle producer id expires in a partition.",
+        "Time in milliseconds after which a partition forgets a producer id that wrote nothing; later retries of "
+        "that producer are no longer recognised as duplicates.",
         minimum=1,
         scope=_ANYWHERE,
     ),
@@ -182,28 +197,30 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "producer.id.expiration.check.interval.ms",
         _T.INT,
         600_000,
-        "Interval of the check for expired producer ids.",
+        "Interval in milliseconds at which expired producer ids are removed.",
         minimum=1,
     ),
     Setting(
         "kavka.log.level",
         _T.LIST,
         ["INFO"],
-        "Log level: DEBUG, INFO, WARNING or ERROR.",
+        "Least severity that is logged. With INFO the log has state changes, warnings and errors; DEBUG adds details.",
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
     ),
     Setting(
         "kavka.event.loop.stall.warn.ms",
         _T.INT,
         200,
-        "Duration from which on an iteration of the event loop is a stall: counted, and logged with its API.",
+        "Duration in milliseconds from which an iteration of the event loop counts as a stall, and is logged with "
+        "the API that took it.",
         minimum=1,
     ),
     Setting(
         "kavka.metrics.port",
         _T.INT,
         None,
-        "Port of GET /metrics in Prometheus' text format; 0 takes a free one. Without it no metrics are served.",
+        "Port that serves metrics as GET /metrics in Prometheus' text format; 0 takes a free one. Unset: no metrics "
+        "are served.",
         minimum=0,
         maximum=65535,
     ),
@@ -211,30 +228,31 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.metrics.host",
         _T.STRING,
         "127.0.0.1",
-        "The address of kavka.metrics.port. Beyond loopback, close it by kavka.metrics.security.protocol and "
-        "kavka.metrics.users.file.",
+        "Address on which kavka.metrics.port listens. On an address beyond loopback, protect it by "
+        "kavka.metrics.security.protocol and kavka.metrics.users.file.",
     ),
     Setting(
         "kavka.metrics.users.file",
         _T.STRING,
         None,
-        "File with the users that may read kavka.metrics.port and their hashed passwords, as kavka metrics-users and "
-        "htpasswd -B write it; it may change at any time. Without it no password is asked for.",
+        "File of users with hashed passwords that may read the metrics, as written by `kavka metrics-users` or "
+        "`htpasswd -B`; changes are read without a restart. Unset: no password is asked for.",
     ),
     Setting(
         "kavka.metrics.security.protocol",
         _T.STRING,
         "PLAINTEXT",
-        "SSL serves the metrics over HTTPS, by ssl.* or listener.name.metrics.ssl.*; "
-        "listener.name.metrics.ssl.client.auth=required asks readers for a certificate.",
+        "Protocol of kavka.metrics.port. SSL serves HTTPS with the key store of ssl.* or "
+        "listener.name.metrics.ssl.*; listener.name.metrics.ssl.client.auth=required asks readers for a "
+        "certificate.",
         choices=("PLAINTEXT", "SSL"),
     ),
     Setting(
         "kavka.console.port",
         _T.INT,
         None,
-        "Port of the console (extra console) on this machine's loopback, in a process beside a lone broker; 0 takes a "
-        "free one, which the log names. Without it there is none.",
+        "Port on 127.0.0.1 of the web console, a process that a broker without zookeeper.connect starts (needs "
+        "`kavka[console]`); 0 takes a free one, which the log names. Unset: no console.",
         minimum=0,
         maximum=65535,
     ),
@@ -242,14 +260,15 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.console.config",
         _T.STRING,
         None,
-        "Properties file with the client settings of kavka.console.port, which needs them where no listener is "
+        "Properties file with the console's client settings. kavka.console.port needs it where no listener is "
         "PLAINTEXT.",
     ),
     Setting(
         "num.recovery.threads.per.data.dir",
         _T.INT,
         1,
-        "Logs of each directory that are opened or recovered concurrently at the start, and closed at the stop.",
+        "Logs of each log directory that are opened or recovered at the same time at the start, and closed at the "
+        "stop.",
         minimum=1,
         scope=_ANYWHERE,
         fixed=True,
@@ -258,49 +277,55 @@ EFFECTIVE_SETTINGS: list[Setting] = [
         "kavka.io.threads",
         _T.INT,
         4,
-        "Threads that run blocking system calls: fsync, cold reads.",
+        "Threads for system calls that block, such as fsync and reads that miss the page cache.",
         minimum=1,
     ),
     Setting(
         "kavka.connection.max.in.flight",
         _T.INT,
         64,
-        "Requests of one connection in work at one time; more are not read.",
+        "Requests of one connection that may be in progress at a time; at the limit the connection is not read "
+        "until one is answered.",
         minimum=1,
     ),
     Setting(
         "kavka.connection.max.in.flight.bytes",
         _T.INT,
         16_777_216,
-        "Bytes of requests of one connection in work at one time; more are not read.",
+        "Bytes of requests of one connection that may be in progress at a time; at the limit the connection is not "
+        "read until one is answered.",
         minimum=1,
     ),
     Setting(
         "kavka.connection.send.queue.bytes",
         _T.INT,
         1_048_576,
-        "Responses of one connection that may wait in memory before its requests are no longer read.",
+        "Bytes of responses of one connection that may wait in memory for a slow client; at the limit its requests "
+        "are not read.",
         minimum=65536,
     ),
     Setting(
         "kavka.request.decoded.max.bytes",
         _T.INT,
         67_108_864,
-        "Maximum memory of one decoded request, with other bounds for some APIs; a larger one closes its connection.",
+        "Maximum memory in bytes of one request after decoding (some APIs have bounds of their own); a larger one "
+        "closes its connection.",
         minimum=1_048_576,
     ),
     Setting(
         "kavka.requests.decoded.max.bytes",
         _T.INT,
         268_435_456,
-        "Memory that all large requests in work may take together when they are decoded. More of them wait.",
+        "Maximum memory in bytes of all large requests in progress after decoding; beyond it, large requests wait "
+        "for one another.",
         minimum=1_048_576,
     ),
     Setting(
         "kavka.response.max.bytes",
         _T.INT,
         268_435_456,
-        "The largest response, without records. A request whose response is larger closes its connection.",
+        "Maximum bytes of a response, records not counted; a request that would get a larger one closes its "
+        "connection.",
         minimum=1_048_576,
     ),
 ]

@@ -34,28 +34,29 @@ QUOTA_SETTINGS: list[Setting] = [
         "quota.window.num",
         _T.INT,
         11,
-        "Samples over which the rates of client quotas, and of new connections, are measured.",
+        "Number of samples over which the rates of client quotas and of new connections are measured.",
         minimum=1,
     ),
     Setting(
         "quota.window.size.seconds",
         _T.INT,
         1,
-        "Seconds of each such sample. It is also the longest throttle of the quota of request time.",
+        "Length in seconds of a sample of quota.window.num. It also bounds the throttle time of the request quota.",
         minimum=1,
     ),
     Setting(
         "controller.quota.window.num",
         _T.INT,
         11,
-        "Samples of the quota of changes of topics: what it allows in all of them may be used at once.",
+        "Number of samples of the quota on changes of topics (controller_mutation_rate): what it allows in all of "
+        "them together may be used at once.",
         minimum=1,
     ),
     Setting(
         "controller.quota.window.size.seconds",
         _T.INT,
         1,
-        "Seconds of each such sample.",
+        "Length in seconds of a sample of controller.quota.window.num.",
         minimum=1,
     ),
 ]
@@ -65,9 +66,9 @@ CONNECTION_SETTINGS: list[Setting] = [
         "max.connections",
         _T.INT,
         2_147_483_647,
-        "Connections of the broker, and of one listener as listener.name.<name>.max.connections. While there are so "
-        "many no further one is accepted, except by the listener between brokers where that is one of its own: then "
-        "the connection that was used least recently is closed.",
+        "Maximum number of connections of the broker; of one listener, listener.name.<name>.max.connections. At the "
+        "limit new connections wait. Those of a listener that only brokers use do not: the connection of another "
+        "listener that was used least recently is closed for them.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -75,7 +76,7 @@ CONNECTION_SETTINGS: list[Setting] = [
         "max.connections.per.ip",
         _T.INT,
         2_147_483_647,
-        "Connections from one address.",
+        "Maximum number of connections from one address; further ones are closed.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -83,7 +84,8 @@ CONNECTION_SETTINGS: list[Setting] = [
         "max.connections.per.ip.overrides",
         _T.STRING,
         "",
-        "Another number for some addresses: 10.0.0.7:500,10.0.0.8:50. Host names, which Kafka takes, are refused.",
+        "Maximum number of connections of single addresses: 10.0.0.7:500,10.0.0.8:50. Host names, which Kafka "
+        "takes, are refused.",
         check=_overrides_fault,
         scope=_ANYWHERE,
     ),
@@ -91,9 +93,9 @@ CONNECTION_SETTINGS: list[Setting] = [
         "max.connection.creation.rate",
         _T.INT,
         2_147_483_647,
-        "Connections a second that are accepted, and by one listener as "
-        "listener.name.<name>.max.connection.creation.rate; the others wait. For one address it is the quota "
-        "connection_creation_rate.",
+        "Maximum rate of new connections per second; of one listener, "
+        "listener.name.<name>.max.connection.creation.rate. Others wait to be accepted. The rate of one address is "
+        "the quota connection_creation_rate.",
         minimum=0,
         scope=_ANYWHERE,
     ),
@@ -101,41 +103,47 @@ CONNECTION_SETTINGS: list[Setting] = [
         "queued.max.requests",
         _T.INT,
         500,
-        "When requests of so many connections wait to be handled, or for the disk, no other connection is read.",
+        "Number of connections with requests that wait to be handled, or for the disk, at which no other connection "
+        "is read.",
         minimum=1,
     ),
     Setting(
         "queued.max.request.bytes",
         _T.LONG,
         -1,
-        "Bytes of requests that came and are not answered at which no more are read; -1: kavka's own bound only.",
+        "Bytes of received and unanswered requests at which no further requests are read; -1: "
+        "kavka.queued.max.request.bytes alone is the bound.",
     ),
     Setting(
         "kavka.queued.max.request.bytes",
         _T.LONG,
         None,
-        "Memory of received requests at which reading stops. Default: 1/16 of the machine's, 64 MiB to 1 GiB.",
+        "Memory in bytes of received requests at which no further requests are read. Unset: 1/16 of the machine's "
+        "memory, at least 64 MiB, at most 1 GiB.",
         minimum=1 << 20,
     ),
     Setting(
         "kavka.queued.request.stall.ms",
         _T.INT,
         10_000,
-        "While requests take all that they may, a half-received one that makes no progress for so long is closed.",
+        "Time in milliseconds without progress after which a half-received request closes its connection, while "
+        "requests use all memory that they may.",
         minimum=1,
     ),
     Setting(
         "kavka.group.members.max.bytes",
         _T.LONG,
         268_435_456,
-        "Maximum memory of the members of all groups. A join or an assignment beyond it gets GROUP_MAX_SIZE_REACHED.",
+        "Maximum memory in bytes of the members of all groups. A join or an assignment beyond it gets "
+        "GROUP_MAX_SIZE_REACHED.",
         minimum=0,
     ),
     Setting(
         "kavka.max.incremental.fetch.session.cache.partitions",
         _T.INT,
         200_000,
-        "Maximum partitions in all fetch sessions of consumers, and of followers; further fetches get no session.",
+        "Maximum number of partitions in all fetch sessions of consumers, and as many in those of followers; "
+        "further fetches get no session.",
         minimum=0,
     ),
 ]

@@ -15,7 +15,7 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.enabled.mechanisms",
         _T.LIST,
         ["GSSAPI"],
-        "Mechanisms that SASL listeners offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.",
+        "SASL mechanisms that listeners offer: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -23,8 +23,8 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.mechanism.inter.broker.protocol",
         _T.STRING,
         "GSSAPI",
-        "The mechanism by which brokers authenticate to each other, where their listener is a SASL one: "
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI.",
+        "SASL mechanism by which brokers authenticate to one another, where their listener is a SASL one: PLAIN, "
+        "SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -32,8 +32,9 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.jaas.config",
         _T.PASSWORD,
         None,
-        "The login module of a mechanism with its options, as listener.name.<listener>.<mechanism>.sasl.jaas.config; "
-        "without that prefix, the user and password, or the principal and key tab, of this broker at others.",
+        "Login module with its options. As listener.name.<listener>.<mechanism>.sasl.jaas.config it serves clients "
+        "of that listener; without the prefix it is this broker's own login (user and password, or principal and "
+        "key tab) at other brokers.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -41,97 +42,101 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.server.callback.handler.class",
         _T.CLASS,
         None,
-        "What checks passwords (PLAIN) or tokens (OAUTHBEARER) in place of the built-in check: module:Class, with the "
-        "prefix listener.name.<listener>.<mechanism>. in front of the setting's name.",
+        "Check of passwords (PLAIN) or tokens (OAUTHBEARER) instead of the built-in one: module:Class in Python, as "
+        "listener.name.<listener>.<mechanism>.sasl.server.callback.handler.class.",
     ),
     Setting(
         "sasl.server.max.receive.size",
         _T.INT,
         524_288,
-        "The largest frame that is read of a client that has not authenticated.",
+        "Maximum bytes of a request of a client that has not authenticated; a larger one closes its connection.",
         minimum=512,
     ),
     Setting(
         "kavka.unauthenticated.max.bytes",
         _T.LONG,
         16 << 20,
-        "Memory of the half-received requests of all clients that have not authenticated; beyond it the connection "
-        "that has most is closed.",
+        "Maximum memory in bytes of half-received requests of all clients that have not authenticated; beyond it "
+        "the connection with most of it is closed.",
         minimum=1 << 20,
     ),
     Setting(
         "connections.max.reauth.ms",
         _T.LONG,
         0,
-        "A client that does not authenticate again within this time is disconnected at its next request; 0: never. "
-        "Also as listener.name.<listener>.<mechanism>.connections.max.reauth.ms.",
+        "Time in milliseconds after which a client must authenticate again; one that does not is disconnected at "
+        "its next request. 0: never. Of one mechanism, "
+        "listener.name.<listener>.<mechanism>.connections.max.reauth.ms.",
     ),
     Setting(
         "connection.failed.authentication.delay.ms",
         _T.INT,
         100,
-        "The delay of the response to a failed authentication, behind which the connection is closed.",
+        "Delay in milliseconds of the response to a failed authentication, after which the connection is closed: it "
+        "slows down the guessing of passwords.",
         minimum=0,
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         _T.STRING,
         None,
-        "Where the keys of the issuer of tokens are: an http, https or file URL of a JSON Web Key Set.",
+        "OAUTHBEARER: http, https or file URL of the JSON Web Key Set with which tokens are checked.",
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         _T.LONG,
         3_600_000,
-        "The keys are read again when they are so old.",
+        "OAUTHBEARER: age in milliseconds at which the key set is read again.",
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         _T.LONG,
         100,
-        "Keys that could not be read are read again after so long, each time after twice as long.",
+        "OAUTHBEARER: first wait in milliseconds before the key set is read again after a failure; it doubles each "
+        "time.",
     ),
     Setting(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         _T.LONG,
         10_000,
-        "The longest of these times.",
+        "OAUTHBEARER: longest wait in milliseconds before the key set is read again after a failure.",
     ),
     Setting(
         "sasl.oauthbearer.expected.audience",
         _T.LIST,
         None,
-        "Audiences of which a token must name one; unset: any.",
+        "OAUTHBEARER: audiences of which a token must name one. Unset: any audience.",
     ),
     Setting(
         "sasl.oauthbearer.expected.issuer",
         _T.STRING,
         None,
-        "The issuer that a token must name; unset: any.",
+        "OAUTHBEARER: issuer that a token must name. Unset: any issuer.",
     ),
     Setting(
         "sasl.oauthbearer.clock.skew.seconds",
         _T.INT,
         30,
-        "How far the clocks of issuer and broker may differ.",
+        "OAUTHBEARER: seconds by which the clocks of the issuer and of the broker may differ.",
     ),
     Setting(
         "sasl.oauthbearer.scope.claim.name",
         _T.STRING,
         "scope",
-        "The claim of a token that holds its scope.",
+        "OAUTHBEARER: claim of a token that holds its scope.",
     ),
     Setting(
         "sasl.oauthbearer.sub.claim.name",
         _T.STRING,
         "sub",
-        "The claim of a token that names the user.",
+        "OAUTHBEARER: claim of a token that names the user.",
     ),
     Setting(
         "sasl.kerberos.service.name",
         _T.STRING,
         None,
-        "GSSAPI: the first component of the principals of the other brokers; unset: that of this broker's principal.",
+        "GSSAPI: service name in the principals of the other brokers, before the slash. Unset: that of this "
+        "broker's own principal.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -139,8 +144,8 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.kerberos.principal.to.local.rules",
         _T.LIST,
         ["DEFAULT"],
-        "GSSAPI: rules that make the user of a client's principal; the first that fits decides. DEFAULT: the first "
-        "component, in the default realm. RULE:[n:text](pattern)s/pattern/text/g/L: the others.",
+        "GSSAPI: rules from a client's principal to its user; the first that matches decides. DEFAULT takes the "
+        "first component of principals of the default realm; others need RULE:[n:text](pattern)s/pattern/text/g/L.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -148,7 +153,7 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.kerberos.ticket.renew.window.factor",
         _T.DOUBLE,
         0.8,
-        "GSSAPI between brokers: share of the life of tickets after which they are got again, from 0.5 on.",
+        "GSSAPI between brokers: share of a ticket's life, 0.5 or more, after which it is renewed.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -156,7 +161,7 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.kerberos.ticket.renew.jitter",
         _T.DOUBLE,
         0.05,
-        "GSSAPI between brokers: share of the life of tickets that is added to it at most, by chance.",
+        "GSSAPI between brokers: maximum share of a ticket's life that is added at random to the time of its renewal.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -164,7 +169,7 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.kerberos.min.time.before.relogin",
         _T.LONG,
         60_000,
-        "GSSAPI between brokers: least time between two renewals of tickets.",
+        "GSSAPI between brokers: minimum time in milliseconds between two renewals of tickets.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -175,34 +180,34 @@ TOKEN_SETTINGS: list[Setting] = [
         TOKEN_KEY,
         _T.PASSWORD,
         None,
-        "The key from which the secrets of delegation tokens are made, the same on all brokers. "
-        "Without one there are no delegation tokens.",
+        "Key from which the secrets of delegation tokens are made; all brokers must have the same. Unset: there are "
+        "no delegation tokens.",
     ),
     Setting(
         OLD_TOKEN_KEY,
         _T.PASSWORD,
         None,
-        f"The old name of {TOKEN_KEY}, for where that is not set.",
+        f"Older name of {TOKEN_KEY}, read when that is not set.",
     ),
     Setting(
         "delegation.token.max.lifetime.ms",
         _T.LONG,
         604_800_000,
-        "The time after which a delegation token cannot be renewed any more.",
+        "Maximum life in milliseconds of a delegation token, renewals included.",
         minimum=1,
     ),
     Setting(
         "delegation.token.expiry.time.ms",
         _T.LONG,
         86_400_000,
-        "The time for which a delegation token is valid, or valid again when it is renewed.",
+        "Time in milliseconds for which a delegation token is valid, from its creation or its last renewal.",
         minimum=1,
     ),
     Setting(
         "delegation.token.expiry.check.interval.ms",
         _T.LONG,
         3_600_000,
-        "The interval at which the controller removes delegation tokens that have expired.",
+        "Interval in milliseconds at which the controller removes expired delegation tokens.",
         minimum=1,
     ),
 ]

@@ -36,7 +36,7 @@ class FaultySession(LocalSession):
 
     @property
     def delay_ms(self) -> int:
-        """Latency of a request and of an answer, each; a change does not affect those in flight."""
+        """Latency of a request and of a reply, each; a change does not affect those in flight."""
         return self._up.delay_ms
 
     @delay_ms.setter
@@ -84,7 +84,7 @@ class FaultySession(LocalSession):
         return await self._wait(future)
 
     async def _wait(self, future: asyncio.Future[T]) -> T:
-        """Wait for an answer. Raise ConnectionError after the timeout."""
+        """Wait for a reply. Raise ConnectionError after the timeout."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await super()._wait(future)

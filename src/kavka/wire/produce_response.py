@@ -36,7 +36,7 @@ _END = bytes(4)
 def encode_written(
     version: int, correlation_id: int, topics: Sequence[tuple[str, Sequence[Written]]]
 ) -> EncodedResponse:
-    """Return the frame, with its size, of an answer in which no partition has an error."""
+    """Return the frame, with its size, of a response in which no partition has an error."""
     if version < _FLEXIBLE_FROM:
         return _encode_older(version, correlation_id, topics)
     out = EncodedResponse(_FLEXIBLE_HEAD.pack(0, correlation_id))

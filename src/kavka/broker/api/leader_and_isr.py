@@ -29,10 +29,7 @@ async def handle(
     request: LeaderAndIsrRequest,
 ) -> LeaderAndIsrResponse:
     """Apply the request if it comes from the controller."""
-    if not context.may_act_in_cluster():
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    else:
-        error = await control_request_check.check(request)
+    error = await control_request_check.check(request, is_authorized=context.may_act_in_cluster())
     if error is not ErrorCode.NONE:
         return await _refused(request, context, error)
     return await control_requests.leader_and_isr(request, context.version)

@@ -36,7 +36,7 @@ from kavka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kavka.wire.metadata_answer import with_topics
+from kavka.wire.metadata_response import with_topics
 
 if TYPE_CHECKING:
     from kavka.broker.metadata.encoded_topics import EncodedTopics

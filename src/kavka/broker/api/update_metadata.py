@@ -20,10 +20,7 @@ async def handle(
     request: UpdateMetadataRequest,
 ) -> UpdateMetadataResponse:
     """Apply the request if it comes from the controller."""
-    if not context.may_act_in_cluster():
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    else:
-        error = await control_request_check.check(request)
+    error = await control_request_check.check(request, is_authorized=context.may_act_in_cluster())
     if error is not ErrorCode.NONE:
         return UpdateMetadataResponse(error_code=error)
     return await control_requests.update_metadata(request, context.version)

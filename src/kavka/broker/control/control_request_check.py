@@ -40,7 +40,7 @@ class _ClaimedController(NamedTuple):
 
 
 class ControlRequestCheck:
-    """Judges the claims of orders from the network. Orders of this broker's own controller do not come by here."""
+    """Judges the claims of control requests from the network. Those of this broker's own controller need none."""
 
     def __init__(self, context: BrokerContext) -> None:
         """Begin without a controller; the registry is read for one."""
@@ -53,9 +53,17 @@ class ControlRequestCheck:
         self._reading: asyncio.Task[None] | None = None
 
     async def check(
-        self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+        self,
+        request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest,
+        *,
+        is_authorized: bool,
     ) -> ErrorCode:
-        """Return why a request is refused, or NONE. Raise ConnectionError when the registry does not answer."""
+        """Return why a request is refused, or NONE. Raise ConnectionError when the registry does not answer.
+
+        `is_authorized` is whether the client may act in the cluster at all (ClusterAction).
+        """
+        if not is_authorized:
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         claim = _ClaimedController(
             request.controller_id, request.controller_epoch, request.broker_epoch
         )

@@ -164,7 +164,7 @@ class Controller:
         self._elected = None
         self._watch_loop.notify()
 
-    # -- ruling
+    # -- this broker as the controller
 
     @property
     def is_active(self) -> bool:
@@ -189,7 +189,7 @@ class Controller:
     async def submit_and_wait(self, make_event: Callable[[Token], Event]) -> Any:
         """Submit the event that `make` builds around a token; return the reply.
 
-        Raise NotControllerError when this broker does not rule, ConnectionError when the registry does not take it.
+        Raise NotControllerError when this broker is not the controller, ConnectionError when the registry fails.
         """
         return await self._active_term().submit_and_wait(make_event)
 

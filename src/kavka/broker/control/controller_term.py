@@ -89,7 +89,7 @@ class ControllerTerm:
         )
         self._events: deque[tuple[int, Event | Changed]] = deque()
         # with the time of its arrival, in milliseconds
-        self._is_dirty: dict[Changed, None] = {}
+        self._dirty_sources: dict[Changed, None] = {}
         self._wake = asyncio.Event()
         self._replies: dict[Token, asyncio.Future[Any]] = {}
         self._next_token = 0
@@ -161,7 +161,7 @@ class ControllerTerm:
         self._notify_published(has_ended=True)
         await self._channels.stop()
 
-    # -- hearing
+    # -- events
 
     def submit(self, event: Event) -> None:
         """Queue an event behind those that wait."""
@@ -226,12 +226,12 @@ class ControllerTerm:
 
     def _changed(self, what: Changed) -> None:
         """Read a source again, once, however often it changes until then."""
-        if what not in self._is_dirty:
-            self._is_dirty[what] = None
+        if what not in self._dirty_sources:
+            self._dirty_sources[what] = None
             self._events.append((self._now_ms(), what))
             self._wake.set()
 
-    # -- ruling
+    # -- handling of events, one at a time
 
     async def _run(self) -> None:
         try:
@@ -335,7 +335,7 @@ class ControllerTerm:
         return True
 
     async def _abandon(self, decision: ControllerDecision, unwritable: WriteRefused) -> None:
-        """SendReply with the reason why a decision is never written; what it began stays."""
+        """Reply with the reason why a decision is never written; what it began stays."""
         log.error("decision not written reason=%s", unwritable)
         reason = f"The registry does not take it, it may be too large: {unwritable}"
         self.machine.version_conflict(decision, unwritable.applied)
@@ -437,5 +437,5 @@ class ControllerTerm:
             raise ControllerMovedError("the session is over")
 
     async def _read(self, what: Changed) -> Event | None:
-        self._is_dirty.pop(what, None)
+        self._dirty_sources.pop(what, None)
         return await read_change(self._watched_registry, self.machine.state, what)

@@ -1,4 +1,4 @@
-"""Refusals by other brokers, of a login, a certificate or an order: waiting does not mend them, so they are warnings.
+"""Refusals by other brokers, of a login, a certificate or a control request: warnings, for waiting does not mend them.
 
 Connections are tried again several times a second; of one connection there is one such line a minute.
 """

@@ -51,7 +51,7 @@ class Shard(Machine[E_contra, R, F], Protocol[E_contra, R, F]):
         ...
 
     def resign(self, now_ms: int) -> Decision[R, F]:
-        """SendReply all waiting requests; the machine is of no use afterwards."""
+        """Reply to all waiting requests; the machine is of no use afterwards."""
         ...
 
 
@@ -126,7 +126,7 @@ class ShardRuntime(Generic[E, R, F]):
 
     @abstractmethod
     def _overdue(self, decision: Decision[R, F]) -> None:
-        """SendReply requests with records that were not committed in time; these are applied once committed."""
+        """Reply to requests with records that were not committed in time; these are applied once committed."""
 
     def _perform(self, effect: F) -> None:
         """Carry out an effect of a committed decision that is no reply."""
@@ -185,7 +185,7 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading = asyncio.get_running_loop().create_task(self._load())
 
     def stop(self) -> None:
-        """SendReply NOT_COORDINATOR to all waiting requests, and drop all state."""
+        """Reply NOT_COORDINATOR to all waiting requests, and drop all state."""
         self._stopped = True
         if self._loading is not None:
             self._loading.cancel()
@@ -358,7 +358,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._set_timer()
 
     def _time_out(self, now_ms: int) -> None:
-        """SendReply requests with overdue records; answers behind them wait no longer either."""
+        """Reply to requests with overdue records; answers behind them wait no longer either."""
         while self._undecided and self._undecided[0].deadline_ms <= now_ms:
             overdue = self._undecided.popleft()
             topic_partition, end_offset = self._replica.topic_partition, overdue.end_offset

@@ -81,7 +81,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return self._now_ms()
 
     def stop(self) -> None:
-        """SendReply NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
+        """Reply NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
         super().stop()
         self._markers.forget(self)
         for task in list(self._allocations):
@@ -113,7 +113,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return to_bytes(record)
 
     def _overdue(self, decision: TransactionDecision) -> None:
-        """SendReply COORDINATOR_NOT_AVAILABLE: clients retry, as the decision stands until the append ends.
+        """Reply COORDINATOR_NOT_AVAILABLE: clients retry, as the decision stands until the append ends.
 
         Taking it back, as a group's is, could give a transaction two outcomes: the record is in the log already.
         """

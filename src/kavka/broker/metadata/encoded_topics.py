@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from kavka.broker.metadata.cache import NO_LEADER, MetadataCache, TopicMetadata
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId
-from kavka.wire.metadata_answer import (
+from kavka.wire.metadata_response import (
     PartitionRow,
     encode_partitions,
     encode_topic_end,

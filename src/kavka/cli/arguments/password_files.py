@@ -8,8 +8,28 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kavka.cli.arguments.options import BadValue, Given
+from kavka.cli.arguments.options import BadValue, Given, Option, OptionSet
 from kavka.settings.text_files import read_text
+
+
+def password_file_options(about: str, remove: str) -> OptionSet:
+    """Return the options of a command that changes such a file; `remove` says what its `--remove` does."""
+    return OptionSet(
+        about,
+        Option(
+            "file",
+            "REQUIRED: the file; it is made if it is not there, readable by its owner only.",
+            "file",
+        ),
+        Option(
+            "set",
+            "The user whose password is set: asked for twice, or the first line of standard input.",
+            "user",
+        ),
+        Option("remove", remove, "user"),
+        Option("list", "List the users."),
+        asks_a_broker=False,
+    )
 
 
 def change(given: Given, names: Callable[[str], list[str]], hashed: Callable[[str], str]) -> int:

@@ -197,7 +197,7 @@ class _LineSender:
         return True
 
     async def send_each(self, reader: LineReader, lines: list[bytes], number: int) -> None:
-        """Send line by line, waiting for each answer. Raise BadLine, and the first failure."""
+        """Send line by line, waiting for each acknowledgement. Raise BadLine, and the first failure."""
         for at, line in enumerate(lines, number):
             key, value, headers = reader.read(line, at)
             await self.producer.send(self.topic, value, key, headers=headers)

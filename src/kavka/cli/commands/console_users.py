@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from kavka.cli.arguments.options import Given, Option, OptionSet
-from kavka.cli.arguments.password_files import change
+from kavka.cli.arguments.options import Given
+from kavka.cli.arguments.password_files import change, password_file_options
 from kavka.cli.server.console_process import missing_module
 
-OPTIONS = OptionSet(
+OPTIONS = password_file_options(
     "Set or remove the password of a user in a file that users-file in the console's --access names.",
-    Option(
-        "file",
-        "REQUIRED: the file; it is made if it is not there, readable by its owner only.",
-        "file",
-    ),
-    Option(
-        "set",
-        "The user whose password is set: asked for twice, or the first line of standard input.",
-        "user",
-    ),
-    Option("remove", "The user that is removed; the sessions of the user end.", "user"),
-    Option("list", "List the users."),
-    asks_a_broker=False,
+    "The user that is removed; the sessions of the user end.",
 )
 
 

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import secrets
 
-from kavka.cli.arguments.options import Given, Option, OptionSet
-from kavka.cli.arguments.password_files import change
+from kavka.cli.arguments.options import Given
+from kavka.cli.arguments.password_files import change, password_file_options
 from kavka.metrics.passwords import Users, hashed
 
-OPTIONS = OptionSet(
+OPTIONS = password_file_options(
     "Set or remove the password of a user in a file for kavka.metrics.users.file.",
-    Option(
-        "file",
-        "REQUIRED: the file; it is made if it is not there, readable by its owner only.",
-        "file",
-    ),
-    Option(
-        "set",
-        "The user whose password is set: asked for twice, or the first line of standard input.",
-        "user",
-    ),
-    Option("remove", "The user that is removed.", "user"),
-    Option("list", "List the users."),
-    asks_a_broker=False,
+    "The user that is removed.",
 )
 
 

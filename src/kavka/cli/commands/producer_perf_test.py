@@ -322,7 +322,7 @@ class _Performance:
         return chosen
 
     async def _send(self, pairs: list[Pair]) -> None:
-        """Append records to the producer, waiting for memory alone; the answers come later."""
+        """Append records to the producer, waiting for memory alone; the acknowledgements come later."""
         started = time.monotonic()
         task = await send_in_order(self._producer, self._given.topic, PairSource(pairs))
         self._in_flight.add(task)

@@ -1,4 +1,4 @@
-"""`kavka verifiable-producer`: send numbers and print an event for each answer, as kafka-verifiable-producer.sh."""
+"""`kavka verifiable-producer`: send numbers and print an event for each result, as kafka-verifiable-producer.sh."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class _Run:
 
 
 async def _sleep_until(due: float, stopped: asyncio.Event) -> None:
-    """Yield to the answers, and wait until the loop's clock is `due`, or `stopped`."""
+    """Yield to the acknowledgements, and wait until the loop's clock is `due`, or `stopped`."""
     wait_s = due - asyncio.get_running_loop().time()
     if wait_s <= 0:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Records given to a producer in their order, without waiting for their answers."""
+"""Records given to a producer in their order, without waiting for their acknowledgements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PairSource:
 async def send_in_order(
     producer: Producer, topic: str, source: PairSource
 ) -> asyncio.Task[list[RecordRange]]:
-    """Return when the producer has taken all records, or has failed; the task ends with their answers.
+    """Return when the producer has taken all records, or has failed; the task ends with their acknowledgements.
 
     Until then nothing else may be given to the producer, or the order is lost. A task that has failed before
     `source.is_read` was refused the last record that it took: the rest may be handed over again.

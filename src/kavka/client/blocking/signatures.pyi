@@ -399,7 +399,7 @@ class ConsumerMethods:
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit offsets, without any all positions, and wait for the answer."""
+        """Commit offsets, without any all positions, and wait for the response."""
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -1,4 +1,9 @@
-"""The consumer: subscription, assignors and batches (pure), fetcher, coordinator and `Consumer` (shells).
+"""The consumer, along the path of a record.
+
+`subscription` (the assigned partitions), by `assign` or from `group` (coordinator, assignors) -> `positions` (committed
+offset, or a lookup) -> `fetch.fetcher` (requests ahead of the user, into the partitions' buffers) -> `consumer` (`poll`
+drains the buffers) -> `batches` (decoded when they are read), or record by record by `record_iteration` ->
+`consumed_positions`, which `offsets` and `auto_commit` commit.
 
 Names are imported on first use: the admin client shares a few of these modules and needs no consumer.
 """

@@ -13,30 +13,31 @@ from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
 from kavka.client.consumer.batches import ConsumerRecord, FetchedBatches
+from kavka.client.consumer.consumed_positions import ConsumedPositions
 from kavka.client.consumer.consumer_meter import ConsumerMeter
 from kavka.client.consumer.fetch.fetcher import Fetcher
 from kavka.client.consumer.group.coordinator import ConsumerCoordinator
 from kavka.client.consumer.group.rebalance_listener import RebalanceListener
 from kavka.client.consumer.interceptors import ConsumerInterceptors
+from kavka.client.consumer.log_offsets import LogOffsets
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.positions import Positions
 from kavka.client.consumer.record_iteration import RecordIteration
 from kavka.client.consumer.seeker import Seeker
-from kavka.client.consumer.settings import fetch_settings, group_settings
+from kavka.client.consumer.settings import commits_by_itself, fetch_settings, group_settings
 from kavka.client.consumer.subscription import (
     PartitionState,
     ResetPolicy,
     Subscription,
     as_offsets,
 )
-from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
+from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import PendingCalls, until_closed
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
-from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +78,7 @@ class Consumer(Client):
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
         self._interceptors = ConsumerInterceptors(checked.value("interceptor.classes"))
-        self._commits = checked.flag("enable.auto.commit") and self._group_id is not None
-        if (
-            self._group_id is None
-            and checked.flag("enable.auto.commit")
-            and "enable.auto.commit" in checked.given
-        ):
-            raise InvalidSetting("enable.auto.commit", True, "It needs a group.id")
+        self._commits = commits_by_itself(checked, self._group_id)
         self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
         self._is_closing = False
@@ -113,6 +108,7 @@ class Consumer(Client):
         return self._counts
 
     def _build(self) -> None:
+        read_committed = self._fetch_settings.read_committed
         self._fetcher = Fetcher(
             self._cluster, self._subscription, self._fetch_settings, self._counts.consumed
         )
@@ -129,26 +125,34 @@ class Consumer(Client):
         self._offsets = CommittedOffsets(
             self._cluster, self._coordinator, self._group_settings.member
         )
-        if self._commits:
-            self._auto_commit = AutoCommit(
-                self._subscription,
-                ConsumerCalls(
-                    self._consumed, self.commit, lambda: self._coordinator.member.is_groupless
-                ),
-                self._group_settings.member.group_id,
-                self._config.integer("auto.commit.interval.ms"),
-                self._api_timeout_ms,
-            )
         self._cluster.when_updated(self._fetcher.notify)  # it may refuse a topic
         self._positions = Positions(
             self._cluster,
             self._subscription,
             self._offsets if self._group_id else None,
             reset=self._fetch_settings.reset,
-            read_committed=self._fetch_settings.read_committed,
+            read_committed=read_committed,
             timeout_ms=self._api_timeout_ms,
             on_change=self._fetcher.notify,
         )
+        self._consumed = ConsumedPositions(
+            self._subscription, self.iteration, self._positions, read_committed=read_committed
+        )
+        self._log_offsets = LogOffsets(
+            self._cluster, read_committed=read_committed, timeout_ms=self._api_timeout_ms
+        )
+        if self._commits:
+            self._auto_commit = AutoCommit(
+                self._subscription,
+                ConsumerCalls(
+                    self._consumed.offsets,
+                    self.commit,
+                    lambda: self._coordinator.member.is_groupless,
+                ),
+                self._group_settings.member.group_id,
+                self._config.integer("auto.commit.interval.ms"),
+                self._api_timeout_ms,
+            )
 
     async def close(self, timeout_ms: int = 30_000) -> None:
         """Commit if so configured, leave the group and close the connections, within `timeout_ms`.
@@ -377,39 +381,19 @@ class Consumer(Client):
 
     def paused(self) -> list[TopicPartition]:
         """Return the paused partitions."""
-        return [
-            topic_partition
-            for topic_partition, state in self._subscription.partitions.items()
-            if state.is_paused
-        ]
+        return self._subscription.paused()
 
     @until_closed
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
-        topic_partition = TopicPartition(*topic_partition)
-        unread = self.iteration.unread().get(topic_partition)
-        if unread is not None:
-            return unread
-        state = self._state(topic_partition)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + (self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-        while state.position is None:
-            await self._positions.update(deadline)
-            if state.position is None:
-                if loop.time() >= deadline:
-                    raise TimeoutError(f"the position of {topic_partition} is not known in time")
-                await asyncio.sleep(0.01)
-        return state.position
+        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        return await self._consumed.position(TopicPartition(*topic_partition), limit_ms)
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
-        state = self._state(topic_partition)
-        committed = self._fetch_settings.read_committed
-        end = state.last_stable_offset if committed else state.high_watermark
-        if state.position is None or end < 0:
-            return None
-        return max(end - self.iteration.unread().get(topic_partition, state.position), 0)
+        self._require_open()
+        return self._consumed.lag(TopicPartition(*topic_partition))
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
@@ -422,46 +406,24 @@ class Consumer(Client):
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition. Raise KafkaError, TimeoutError."""
-        found = await self._lookup(dict.fromkeys(partitions, EARLIEST), timeout_ms)
-        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
+        self._require_open()
+        return await self._log_offsets.first(partitions, timeout_ms)
 
     @until_closed
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last visible record of each partition. Raise KafkaError, TimeoutError."""
-        found = await self._lookup(dict.fromkeys(partitions, LATEST), timeout_ms)
-        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
+        self._require_open()
+        return await self._log_offsets.end(partitions, timeout_ms)
 
     @until_closed
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record that is not older than the time, None where there is none."""
-        negative = [
-            topic_partition for topic_partition, timestamp in timestamps_ms.items() if timestamp < 0
-        ]
-        if negative:
-            raise ValueError(f"the target time for partition {negative[0]} is negative")
-        found = await self._lookup(timestamps_ms, timeout_ms)
-        return {
-            topic_partition: answer if answer.offset >= 0 else None
-            for topic_partition, answer in found.items()
-        }
-
-    async def _lookup(
-        self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         self._require_open()
-        return await look_up_offsets(
-            self._cluster,
-            {
-                TopicPartition(*topic_partition): timestamp
-                for topic_partition, timestamp in wanted.items()
-            },
-            read_committed=self._fetch_settings.read_committed,
-            timeout_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
-        )
+        return await self._log_offsets.at_times(timestamps_ms, timeout_ms)
 
     @until_closed
     async def partitions_for(
@@ -481,17 +443,16 @@ class Consumer(Client):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit offsets, without any all positions, and wait for the answer.
+        """Commit offsets, without any all positions, and wait for the response.
 
         Raise KafkaError (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: the group has moved on;
         poll and read what comes), TimeoutError, RuntimeError without `group.id`.
         """
         self._require_group()
-        chosen = self._consumed() if offsets is None else as_offsets(offsets)
+        chosen = self._consumed.offsets() if offsets is None else as_offsets(offsets)
         states = self._subscription.partitions  # those of now: they may be taken away meanwhile
-        await self._offsets.commit(
-            chosen, self._api_timeout_ms if timeout_ms is None else timeout_ms
-        )
+        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        await self._offsets.commit(chosen, limit_ms)
         for topic_partition, committed in chosen.items():
             if topic_partition in states:
                 states[topic_partition].last_committed = committed
@@ -502,7 +463,7 @@ class Consumer(Client):
     ) -> asyncio.Task[None]:
         """Commit in the background; the task fails as `commit` would."""
         self._require_group()
-        chosen = self._consumed() if offsets is None else as_offsets(offsets)
+        chosen = self._consumed.offsets() if offsets is None else as_offsets(offsets)
         return asyncio.get_running_loop().create_task(self.commit(chosen))
 
     @until_closed
@@ -524,16 +485,6 @@ class Consumer(Client):
         """
         self._require_group()
         return self._coordinator.member.metadata()
-
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        unread = self.iteration.unread()
-        return {
-            topic_partition: OffsetAndMetadata(
-                unread.get(topic_partition, state.position), "", state.position_epoch
-            )
-            for topic_partition, state in self._subscription.partitions.items()
-            if state.position is not None
-        }
 
     async def _commit_before_revoke(self) -> None:
         if self._auto_commit is not None:

@@ -35,6 +35,14 @@ def fetch_settings(config: Config) -> FetchSettings:
     )
 
 
+def commits_by_itself(config: Config, group_id: str | None) -> bool:
+    """Return whether positions are committed in the background. Raise InvalidSetting for true without a group."""
+    is_enabled = config.flag("enable.auto.commit")
+    if is_enabled and group_id is None and "enable.auto.commit" in config.given:
+        raise InvalidSetting("enable.auto.commit", True, "It needs a group.id")
+    return is_enabled and group_id is not None
+
+
 def group_settings(config: Config, group_id: str) -> GroupSettings:
     """Return what membership needs of a checked configuration. Raise InvalidSetting where two do not go together."""
     session_timeout_ms = config.integer("session.timeout.ms")

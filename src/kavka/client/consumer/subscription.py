@@ -203,6 +203,12 @@ class Subscription:
         """Return the assigned partitions."""
         return list(self.partitions.values())
 
+    def paused(self) -> list[TopicPartition]:
+        """Return the assigned partitions that are paused."""
+        return [
+            topic_partition for topic_partition, state in self.partitions.items() if state.is_paused
+        ]
+
     def state(self, topic_partition: TopicPartition) -> PartitionState:
         """Return an assigned partition. Raise ValueError when it is not assigned."""
         state = self.partitions.get(topic_partition)

@@ -2,7 +2,9 @@
 
 `producer` (the public methods) -> `record_serializer` (interceptors, serializers) -> `record_input` (the one way in,
 also of `batch_send` and `table_send`) -> `record_appender` (partition and batch) -> `accumulator` (batches that wait)
--> `sender` (requests and retries), with `sequences` of the idempotent producer and the `transaction_manager`.
+-> `sender` (requests), with `sequences` of the idempotent producer and the `transaction_manager` -> `batch_outcomes`
+(written, sent again, or failed) -> the record's future or callback, else `record_failures`. `outstanding_records`
+counts and waits for what is on the way.
 """
 
 from kavka.client.producer.accumulator import BufferFull

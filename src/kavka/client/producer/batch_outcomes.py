@@ -88,7 +88,7 @@ class BatchOutcomes:
     # Answers
 
     def answered(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
-        """Settle batches by the answer to their request."""
+        """Settle batches by the response to their request."""
         answers = {
             TopicPartition(topic.name, part.index): part
             for topic in response.responses

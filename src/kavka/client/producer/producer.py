@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from kavka.client.client import Client
@@ -28,9 +28,11 @@ from kavka.client.producer.batch import (
 )
 from kavka.client.producer.batch_send import BatchSend
 from kavka.client.producer.buffer_pool import BufferPool
+from kavka.client.producer.outstanding_records import OutstandingRecords
 from kavka.client.producer.pending_flushes import PendingFlushes
 from kavka.client.producer.producer_meter import ProducerMeter
 from kavka.client.producer.record_appender import RecordAppender
+from kavka.client.producer.record_failures import RecordFailures
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
@@ -58,7 +60,6 @@ from kavka.client.producer.transaction_manager import TransactionManager
 from kavka.client.producer.transaction_steps import ProducerCalls
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.core.transactional_producer.state import PreparedTxnState, TransactionState
-from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
 
@@ -110,10 +111,8 @@ class Producer(Client):
         return self._counts
 
     def _build(self) -> None:
-        linger_ms, memory = (
-            self._config.integer("linger.ms"),
-            self._config.integer("buffer.memory"),
-        )
+        linger_ms = self._config.integer("linger.ms")
+        memory = self._config.integer("buffer.memory")
         cluster, settings = self._cluster, self._appender_settings
         accumulator = Accumulator(settings.batch_bytes, linger_ms, memory)
         transaction = None if self._transaction_settings is None else TransactionState()
@@ -121,16 +120,11 @@ class Producer(Client):
         self._accumulator = accumulator
         self._transaction = transaction
         self._sender = Sender(
-            cluster,
-            accumulator,
-            self._sending,
-            sequences,
-            self._on_done,
-            self._counts,
-            transaction,
+            cluster, accumulator, self._sending, sequences, self._on_done, self._counts, transaction
         )
         self._counts.buffer_bytes = accumulator.memory
         self._flushes = PendingFlushes(accumulator, self._sender.send_immediately)
+        self._failures = RecordFailures(self._flushes, transaction)
         self._buffer_pool = BufferPool(
             accumulator, self._sender.send_immediately, self._max_block_ms
         )
@@ -144,9 +138,12 @@ class Producer(Client):
             accumulator,
             self._appender,
             self._buffer_pool,
-            self.fail,
+            self._failures.fail,
             self._max_block_ms,
-            None if transaction is None else self._fail_transaction,
+            None if transaction is None else self._failures.fail_transaction,
+        )
+        self._outstanding = OutstandingRecords(
+            self._awaiting_metadata, accumulator, self._flushes, self._sender
         )
         self._input = RecordInput(
             cluster,
@@ -176,13 +173,14 @@ class Producer(Client):
             self._transaction_settings,
             ProducerCalls(
                 self._accumulator.close_all,
-                self._written,
-                self._drop_unsent,
+                self._outstanding.wait_until_written,
+                self._outstanding.drop_unsent,
                 self._sender.wait_until_idle,
             ),
             self._sender.wake,
         )
         self._sender.add_partitions = self._transaction_manager.add_partitions
+        self._failures.transaction_manager = self._transaction_manager
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Send what waits within `timeout_ms` (None is no bound), fail the rest, close the connections.
@@ -325,29 +323,6 @@ class Producer(Client):
         if self._transaction is not None:
             self._transaction.require_open()
 
-    def _fail_transaction(self, error: Exception) -> None:
-        """Fail the transaction of a record that never came into a batch: it cannot be committed."""
-        if self._transaction_manager is not None:
-            self._transaction_manager.mark_abortable(error)
-
-    @contextmanager
-    def _failing_transaction(self) -> Iterator[None]:
-        """Fail the transaction when a call raises: its caller may ignore the error, but records are missing."""
-        try:
-            yield
-        except (KafkaError, OSError) as error:
-            self._fail_transaction(error)
-            raise
-
-    async def _written(self) -> None:
-        while self._awaiting_metadata or self._accumulator.incomplete:
-            await self._awaiting_metadata.wait_until_appended()
-            await self._flushes.wait()
-
-    async def _drop_unsent(self, error: Exception) -> None:
-        await self._awaiting_metadata.close(error)
-        self._sender.drop_unsent(error)
-
     @until_closed
     async def partitions_for(self, topic: str) -> TopicMetadata:
         """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
@@ -479,7 +454,7 @@ class Producer(Client):
                 checked_timestamp(timestamp_ms)
             record = self._serializer.serialize(given)
             future = delivery_future(self._serializer.delivery_target(None))
-            with self._failing_transaction():
+            with self._failures.failing_transaction():
                 await self._input.append_when_possible(record, future)
         except Exception as error:
             self._serializer.report_failure(None, error)
@@ -506,7 +481,7 @@ class Producer(Client):
         self._require_sending()
         if timestamp_ms is not None:
             checked_timestamp(timestamp_ms)
-        with self._failing_transaction():
+        with self._failures.failing_transaction():
             return await self._batch_send.send(topic, records, partition, timestamp_ms)
 
     async def send_table(
@@ -521,7 +496,7 @@ class Producer(Client):
         """
         self._require_loop()
         self._require_sending()
-        with self._failing_transaction():
+        with self._failures.failing_transaction():
             return await self._table_send.send(topic, table, partition)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
@@ -540,9 +515,7 @@ class Producer(Client):
 
     async def wait_until_done(self) -> None:
         """Wait as `flush`, and raise no failure."""
-        await self._awaiting_metadata.wait_until_appended()
-        await self._flushes.wait()
-        await asyncio.sleep(0)  # callbacks of futures run in the next iteration of the loop
+        await self._outstanding.wait_until_done()
 
     def flush_timeout(self, count: int, timeout_ms: int | None) -> TimeoutError:
         """Return the error of a flush that `count` records were not acknowledged in time for, with the reason."""
@@ -552,8 +525,7 @@ class Producer(Client):
 
     def waiting_records(self) -> int:
         """Return how many records were taken and neither acknowledged nor given up."""
-        batches = self._accumulator.incomplete
-        return sum(batch.count for batch in batches) + self._awaiting_metadata.count()
+        return self._outstanding.count()
 
     _unsent_records = waiting_records
 
@@ -563,35 +535,19 @@ class Producer(Client):
 
     def raise_failure(self) -> None:
         """Raise, once, the first failure of a record without a target; in a transaction, the reason for its abort."""
-        if self._transaction is not None and self._is_open:
-            self._transaction.raise_error()
-        self._flushes.raise_failure()
+        self._failures.raise_first(is_open=self._is_open)
 
     def fail(self, error: Exception, *, is_watched: bool = False) -> None:
         """Record the failure of a record that came into no batch: the next `flush` raises it, unless it is watched.
 
         In a transaction it is its commit, watched or not, that raises it.
         """
-        if self._transaction_manager is None or (
-            self._transaction and self._transaction.refuses_records
-        ):
-            if not is_watched:
-                self._flushes.fail(error)
-        else:
-            self._transaction_manager.mark_abortable(error)
+        self._failures.fail(error, is_watched=is_watched)
 
     def _on_done(self, batch: ProducerBatch, error: Exception | None) -> None:
         self._counts.done(batch, error is None)
-        if error is not None and self._transaction_manager is not None:
-            self._transaction_manager.on_batch_failed(batch, error)
-        elif error is not None and not batch.has_watchers:
-            log.error(
-                "records not sent partition=%s records=%d reason=%s",
-                batch.topic_partition,
-                batch.count,
-                error,
-            )
-            self.fail(error)
+        if error is not None:
+            self._failures.on_batch_failed(batch, error)
         self._flushes.complete_finished()
         self._buffer_pool.wake_if_spare()
 

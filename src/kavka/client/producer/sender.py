@@ -1,4 +1,4 @@
-"""Takes batches from the accumulator to the leaders and their answers back.
+"""Takes batches from the accumulator to the leaders and their responses back.
 
 Driven by callbacks on the loop: `wake` schedules one `_run_once`, which expires, drains and writes what is due and
 sets a timer for the rest. Nothing here awaits, so the order of requests on a connection is the order of draining.
@@ -120,7 +120,7 @@ class Sender:
         self._outcomes.drop_unsent(error, also_sent=is_over)
 
     async def wait_until_idle(self) -> None:
-        """Return when no request waits for its answer."""
+        """Return when no request waits for its response."""
         while any(self._in_flight.values()):
             answered: asyncio.Future[None] = self._loop.create_future()
             self._idle_waiters.append(answered)

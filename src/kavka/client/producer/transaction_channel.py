@@ -39,7 +39,7 @@ class TransactionChannel:
         return self._settings.transactional_id
 
     async def send(self, request: steps.Request) -> steps.Answer:
-        """Send a request, and return its answer. Raise KafkaError, OSError, CorruptFrame."""
+        """Send a request, and return its response. Raise KafkaError, OSError, CorruptFrame."""
         identity = Identity(self._settings, self._sequences.producer_id, self._sequences.epoch)
         peer = await self._coordinator_of(request).peer()
         message, version = identity.encode(request, peer)

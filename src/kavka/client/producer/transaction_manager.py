@@ -116,7 +116,7 @@ class TransactionManager:
         await self._tasks.operate("abort_transaction", self._begin_abort, self._dialogues.abort)
 
     async def send_offsets(self, offsets: steps.Offsets, group: GroupMetadata) -> None:
-        """Make offsets of a group part of the transaction, and wait for the answers."""
+        """Make offsets of a group part of the transaction, and wait for the responses."""
         self._transaction.require_open()
         if not offsets:
             return

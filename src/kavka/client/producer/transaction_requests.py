@@ -1,4 +1,4 @@
-"""The requests of a transaction in Kafka's protocol, and the parts of their answers that decide. Pure."""
+"""The requests of a transaction in Kafka's protocol, and the parts of their responses that decide. Pure."""
 
 from __future__ import annotations
 

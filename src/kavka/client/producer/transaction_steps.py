@@ -44,7 +44,7 @@ class TransactionSteps:
         self._wait_until_added = wait_until_added
 
     async def perform(self, step: steps.Step) -> steps.Answer | None:
-        """Perform a step, and return the answer to a request. Raise KafkaError, OSError, CorruptFrame."""
+        """Perform a step, and return the response to a request. Raise KafkaError, OSError, CorruptFrame."""
         match step:
             case steps.Send(request):
                 return await self._channel.send(request)

@@ -123,7 +123,7 @@ class Provider:
         return str(address)
 
     def identity(self, pending: Pending, answer: Mapping[str, str]) -> Identity:
-        """Return the user of an answer that the browser has brought. Raise LoginFailed."""
+        """Return the user of a response that the browser has brought. Raise LoginFailed."""
         if "error" in answer:
             raise LoginFailed(f"The provider refused: {answer['error'][:100]}")
         if "iss" in answer and answer["iss"] != self._config.issuer:

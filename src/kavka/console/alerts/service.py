@@ -200,7 +200,7 @@ class Alerts:
     # Channels
 
     async def test(self, name: str) -> str:
-        """Send a test through a channel, and return the answer. Raise Refused with it where it was not taken."""
+        """Send a test through a channel, and return the response. Raise Refused with it where it was not taken."""
         channel = self.rules.channels.get(name)
         if channel is None:
             raise Refused(not_found(f"There is no channel {name!r}.", "Look at the list."))

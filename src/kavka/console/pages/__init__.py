@@ -1,1 +1,1 @@
-"""Pages: one module per subject, which asks the cluster and hands the answers to `views`."""
+"""Pages: one module per subject, which asks the cluster and hands the responses to `views`."""

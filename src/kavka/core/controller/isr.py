@@ -43,7 +43,7 @@ def _one(step: Step, leader: int, proposal: IsrChange) -> IsrOutcome:
         return _refused(proposal, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     error = judge(step, topic_partition, leader, proposal, current)
     if error is ErrorCode.INVALID_UPDATE_VERSION:
-        # The leader missed a change, perhaps the answer of a controller that died. It listens to a new leader epoch.
+        # The leader missed a change, perhaps the response of a controller that died. It listens to a new leader epoch.
         node = current.node
         step.put_node(topic_partition, led_by(node, node.leader, node.in_sync_replicas))
     if error is not ErrorCode.NONE:

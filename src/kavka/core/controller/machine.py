@@ -143,7 +143,7 @@ class ControllerMachine:
         now_ms: int,
         reason: str | None = None,
     ) -> ControllerDecision:
-        """SendReply the requests of a decision that could not be written with the reason, or with what Kafka says."""
+        """Reply to the requests of a decision that could not be written with the reason, or with what Kafka says."""
         said = reason or error.message
         answers: list[Effect] = []
         for effect in decision.effects:

@@ -96,7 +96,7 @@ class Step:
         self.effects.append(update)
 
     def reply(self, token: Token, reply: Reply) -> None:
-        """SendReply a request, once everything is written."""
+        """Reply to a request, once everything is written."""
         self.effects.append(SendReply(token, reply))
 
     def decision(self) -> ControllerDecision:

@@ -146,7 +146,7 @@ def name_topic(step: Step, name: str) -> None:
 
 
 def request_deletion(step: Step, event: DeleteTopicRequested) -> None:
-    """Mark a topic; the answer comes when it is gone, or cannot continue by itself."""
+    """Mark a topic; the reply comes when it is gone, or cannot continue by itself."""
     topic = step.state.topics.get(event.topic)
     is_other = topic is not None and event.topic_id not in (NO_TOPIC_ID, topic.topic_id)
     if topic is None or is_other:

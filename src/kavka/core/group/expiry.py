@@ -57,7 +57,7 @@ def _has_left_topic(group: Group, topic: str) -> bool:
 
 
 def delete(group: Group | None, step: Step) -> tuple[ErrorCode, bool]:
-    """Delete a group without members; return the answer, and whether it may be forgotten at once."""
+    """Delete a group without members; return the reply, and whether it may be forgotten at once."""
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND, False
     if group.state is not GroupState.EMPTY:

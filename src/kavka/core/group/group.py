@@ -89,7 +89,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = b""
-        self.is_new = False  # has not had an answer to its first join
+        self.is_new = False  # has not had a reply to its first join
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.session_deadline_ms = 0

@@ -91,7 +91,7 @@ def _utf16_length(text: str) -> int:
 def refused_commit(
     event: CommitOffsets | CommitOffsetsInTransaction, error: ErrorCode
 ) -> CommitReply:
-    """Return the answer that refuses every partition of a commit."""
+    """Return the reply that refuses every partition of a commit."""
     return CommitReply(tuple((o.topic, o.partition, error) for o in event.offsets))
 
 

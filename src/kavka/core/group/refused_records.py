@@ -30,7 +30,7 @@ _TOO_LARGE = (
 
 
 def reply_for_refused_append(reply: Reply, error: ErrorCode) -> Reply:
-    """Return what the asker gets when the records that its answer waited for were refused."""
+    """Return what the asker gets when the records that its reply waited for were refused."""
     match reply:
         case JoinReply():
             return JoinReply(store_error(error))

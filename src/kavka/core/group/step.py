@@ -14,7 +14,7 @@ GroupDecision = Decision[Record, SendReply[Reply]]
 
 @mutable
 class Step:
-    """Collects the records and answers of one event, and the earliest deadline that it has set."""
+    """Collects the records and replies of one event, and the earliest deadline that it has set."""
 
     now_ms: int
     settings: GroupSettings
@@ -25,7 +25,7 @@ class Step:
     """True if replies without records must be confirmed to be current."""
 
     def reply(self, token: Token, reply: Reply) -> None:
-        """SendReply a request, once the records of the step are committed."""
+        """Reply to a request, once the records of the step are committed."""
         self.effects.append(SendReply(token, reply))
 
     def wake(self, deadline_ms: int) -> int:

@@ -77,7 +77,7 @@ def _store_assignment(group: Group, stored: StoredGroup, step: Step) -> None:
 
 
 def assigned_reply(group: Group, member: Member) -> SyncReply:
-    """Return the answer that gives a member of a stable group its part."""
+    """Return the reply that gives a member of a stable group its part."""
     return SyncReply(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 

@@ -102,7 +102,7 @@ def _end(transaction: Transaction, value: StoredTransaction, event: End, step: S
     elif transaction.is_busy:
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif value.is_kept:
-        # Its end gives a new epoch, which this form of the answer cannot say.
+        # Its end gives a new epoch, which this form of the response cannot say.
         _refuse(event, ErrorCode.UNSUPPORTED_VERSION, step)
     elif value.state is TransactionState.ONGOING:
         prepared = replace(

@@ -84,7 +84,7 @@ class VerifyReply:
 
 @frozen
 class End:
-    """EndTxn. `client_transaction_version` is 2 from version 5 on: the answer has a new epoch, else 0."""
+    """EndTxn. `client_transaction_version` is 2 from version 5 on: the response has a new epoch, else 0."""
 
     token: Token
     transactional_id: str

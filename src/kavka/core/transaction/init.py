@@ -65,7 +65,7 @@ def _may_continue(transaction: Transaction, value: StoredTransaction, event: Ini
 
 
 def _is_retry(transaction: Transaction, event: InitProducer) -> bool:
-    """Return whether the producer asks again for the epoch that it was given, since the answer was lost."""
+    """Return whether the producer asks again for the epoch that it was given, since the response was lost."""
     value = transaction.value
     if value is None or event.producer_id == -1 or value.state.is_open:
         return False

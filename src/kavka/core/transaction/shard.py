@@ -167,7 +167,7 @@ class TransactionShard:
         return step.decision()
 
     def resign(self, now_ms: int) -> TransactionDecision:
-        """SendReply all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
+        """Reply to all waiting requests with NOT_COORDINATOR; the machine is of no use afterwards."""
         step = Step(now_ms, self.settings)
         for transaction in self._transactions.values():
             if transaction.waiting is not None:
@@ -316,7 +316,7 @@ def _refused(event: Request, error: ErrorCode) -> Reply:
 
 
 def _refused_reply(reply: Reply, error: ErrorCode) -> Reply:
-    """Return what the asker gets when the records that its answer waited for were refused."""
+    """Return what the asker gets when the records that its reply waited for were refused."""
     match reply:
         case InitProducerReply():
             return InitProducerReply(error)

@@ -32,7 +32,7 @@ class Step:
     """True if the reply depends on stored state; a malformed request is refused without it."""
 
     def reply(self, token: Token, reply: Reply) -> None:
-        """SendReply a request, once the records of the step are committed."""
+        """Reply to a request, once the records of the step are committed."""
         self.effects.append(SendReply(token, reply))
 
     def store(

@@ -76,7 +76,7 @@ class Transaction:
         # The request that continues when a producer id has come.
         self.waiting: InitProducer | End | None = None
         # The epoch before the present one, -1 unless the producer itself asked for the present one: it may ask again,
-        # because the answer was lost (KIP-360).
+        # because the response was lost (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         # Invariant: empty unless the state is a PREPARE; then the partitions that lack their marker.

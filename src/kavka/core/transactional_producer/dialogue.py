@@ -185,7 +185,7 @@ class TransactionDialogues:
     # Requests
 
     def _send(self, request: Request) -> Generator[Step, Any, Answer]:
-        """Send until there is an answer. Raise AbortableError or FatalError for one that does not help."""
+        """Send until there is a response. Raise AbortableError or FatalError for one that does not help."""
         attempt = 0
         is_unanswered = False  # a request that was sent may have been handled
         while True:
@@ -215,7 +215,7 @@ class TransactionDialogues:
     ) -> None:
         if code is not None and classify(stage, code) is not ErrorClass.RETRIABLE:
             raise refusal(stage, code, detail)
-        # Whether partitions were added must be known before the end: only an answer to each request says so.
+        # Whether partitions were added must be known before the end: only a response to each request says so.
         may_give_up = stage is Stage.COMMIT_OFFSETS or not is_unanswered
         if stage in _ADDING and may_give_up and self._state.has_failed:
             raise aborted_error()

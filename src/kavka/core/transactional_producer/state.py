@@ -276,7 +276,7 @@ class TransactionState:
                     self._wanted[topic_partition] = None
 
     def next_to_add(self) -> list[TopicPartition]:
-        """Return the partitions to be added now; none while an answer is awaited, as there is one at a time."""
+        """Return the partitions to be added now; none while a response is awaited, as there is one at a time."""
         if self._requested or not self._wanted or self.has_failed:
             return []
         self._requested, self._wanted = self._wanted, {}

@@ -66,7 +66,7 @@ class EndTransaction:
 
 Request = InitProducerId | AddPartitions | AddOffsets | CommitOffsets | EndTransaction
 Codes = dict[TopicPartition | None, ErrorCode]
-"""Error codes of an answer, by partition or, under None, of the whole."""
+"""Error codes of a response, by partition or, under None, of the whole."""
 
 
 class Answer(NamedTuple):

@@ -93,7 +93,7 @@ class LeaderReader(RawReader):
     async def offset_in_epoch(
         self, partition: TopicPartition, timestamp: int
     ) -> tuple[int, int] | None:
-        """Return an offset and the leader epoch of the answer; None while no leader answers."""
+        """Return an offset and the leader epoch of the response; None while no leader answers."""
         leader = await self._leader(partition)
         if leader is None:
             return None

@@ -100,7 +100,7 @@ async def create_topic(
     partitions: int,
     settings: dict[str, str],
 ) -> ErrorCode:
-    """Make a topic; NETWORK_EXCEPTION when the answer was lost."""
+    """Make a topic; NETWORK_EXCEPTION when the response was lost."""
     request = CreateTopicsRequest(
         topics=[
             CreateTopicsRequestTopic(
@@ -123,7 +123,7 @@ async def create_topic(
 async def _send(
     environment: SimEnvironment, client_id: str, request: Any, version: int | None = None
 ) -> Any:
-    """Send one request over a connection of its own; None when the answer was lost."""
+    """Send one request over a connection of its own; None when the response was lost."""
     reader = await RawReader.connect(environment, client_id)
     peer: Peer = reader.peer
     try:

@@ -43,7 +43,7 @@ EARLIEST, LATEST = -2, -1
 
 @dataclass(slots=True)
 class Fetched:
-    """A partition's part of an answer."""
+    """A partition's part of a response."""
 
     error: ErrorCode
     high_watermark: int
@@ -53,7 +53,7 @@ class Fetched:
     """The epoch in which the leader answered, where there can be several."""
     last_stable_offset: int = -1
     next_offset: int = -1
-    """The offset after all batches of the answer, also those without visible records."""
+    """The offset after all batches of the response, also those without visible records."""
     preferred: int = -1
     """The follower that is to be asked, -1 for none."""
     follower: int = -1
@@ -156,7 +156,7 @@ def fetch_request(
 
 
 def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
-    """Return an answer's part, from `position` on. Raise Violation for bytes that are no sound batches.
+    """Return a response's part, from `position` on. Raise Violation for bytes that are no sound batches.
 
     Markers are left out, and so are records of the transactions that the answer names as aborted: each from its first
     offset to its marker.

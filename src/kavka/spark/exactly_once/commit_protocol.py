@@ -174,7 +174,7 @@ def decision_of(messages: Sequence[Done]) -> Decision | None:
 
 
 def outcome_of(code: ErrorCode, part: Part) -> Outcome | None:
-    """Return what an answer to EndTxn(commit) says of a part. Raise ConnectorError when it says neither.
+    """Return what a response to EndTxn(commit) says of a part. Raise ConnectorError when it says neither.
 
     None: it was aborted, unless the coordinator is out of date; see `was_aborted`. An expired id is not open: only
     ended transactions expire, `transactional.id.expiration.ms` after the end.

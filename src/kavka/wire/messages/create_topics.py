@@ -41,7 +41,7 @@ class CreateTopicsRequest:
 
     topics: list[CreateTopicsRequestTopic] = field()
     timeout_ms: i32 = field(default=60000)
-    """Milliseconds to wait until the topics are created; they may be created although the answer is
+    """Milliseconds to wait until the topics are created; they may be created although the response is
     REQUEST_TIMED_OUT.
     """
     validate_only: boolean = field("1+")

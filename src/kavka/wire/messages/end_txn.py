@@ -7,7 +7,7 @@ from kavka.wire.schema import boolean, field, i16, i32, i64, message, string
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnRequest:
-    """Decides the transaction; safe to repeat while no answer came."""
+    """Decides the transaction; safe to repeat while no response came."""
 
     transactional_id: string = field()
     producer_id: i64 = field()

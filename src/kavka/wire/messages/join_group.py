@@ -54,7 +54,7 @@ class JoinGroupResponse:
     throttle_time_ms: i32 = field("2+", ignorable=True)
     """Duration in milliseconds for which the request was throttled due to a quota violation, or 0."""
     error_code: i16 = field()
-    """MEMBER_ID_REQUIRED: join again with the `member_id` of this answer. UNKNOWN_MEMBER_ID,
+    """MEMBER_ID_REQUIRED: join again with the `member_id` of this response. UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID. INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT,
     INVALID_GROUP_ID, GROUP_MAX_SIZE_REACHED: it cannot join this way. NOT_COORDINATOR,
     COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS: find the coordinator, try again.

@@ -29,7 +29,7 @@ class ProduceRequest:
     transactional_id: string | None = field("3+", nullable="3+", default=None)
     """Set when the batches belong to a transaction, which the coordinator must know."""
     acks: i16 = field()
-    """0: no answer at all. 1: the leader has written. -1: all in-sync replicas have. Others are
+    """0: no response at all. 1: the leader has written. -1: all in-sync replicas have. Others are
     INVALID_REQUIRED_ACKS.
     """
     timeout_ms: i32 = field()

@@ -100,7 +100,7 @@ class Fetcher:
         await asyncio.gather(*self._connecting.values(), return_exceptions=True)
 
     def _end_sessions(self) -> None:
-        """Send the last requests of the sessions, without waiting for the answers."""
+        """Send the last requests of the sessions, without waiting for the responses."""
         for broker_id, session in self._sessions.items():
             peer = self._cluster.connected(broker_id, Channel.FETCH)
             if peer is None or session.session_id == NO_SESSION:
@@ -110,10 +110,10 @@ class Fetcher:
             ):  # a broker that is not reached lets the session expire
                 peer.post(closing_request(session.session_id)).add_done_callback(_ignore)
 
-    # Taking
+    # Draining
 
     async def wait(self, timeout_s: float) -> None:
-        """Return when something was buffered or went wrong since the last `take`, or after the time."""
+        """Return when something was buffered or went wrong since the last `drain`, or after the time."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._results.wakeup.wait()
@@ -153,7 +153,7 @@ class Fetcher:
 
     @property
     def holds_up_answers(self) -> bool:
-        """Return whether an answer may be arriving while records are at hand, so that a poll would not wait for it."""
+        """Return whether a response may be arriving while records are at hand, so that a poll would not wait for it."""
         return bool(self._in_flight) and any(
             state.buffered for state in self._subscription.partitions.values()
         )

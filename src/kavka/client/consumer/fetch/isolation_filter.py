@@ -24,7 +24,7 @@ def filter_by_isolation(
     aborted: Sequence[FetchResponseAbortedTransaction] | None,
     read_committed: bool,
 ) -> Chunk | None:
-    """Return what the answer brings for `state.fetch_position` on, None when it holds no whole batch beyond it.
+    """Return what the response brings for `state.fetch_position` on, None when it holds no whole batch beyond it.
 
     With read_committed, `state.aborted` is carried from answer to answer. Raise CorruptBatch.
     """

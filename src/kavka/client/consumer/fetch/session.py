@@ -84,7 +84,7 @@ class FetchSession:
     def on_answer(
         self, code: ErrorCode, session_id: int, answered: Iterable[TopicPartition]
     ) -> bool:
-        """Take an answer; return whether it may be used."""
+        """Take a response; return whether it may be used."""
         names = set(answered)
         is_other = names - self._partitions.keys() or (
             self._is_full and len(names) != len(self._partitions)

@@ -27,7 +27,7 @@ from kavka.wire.codec import CorruptFrame
 log = logging.getLogger(__name__)
 
 _JOIN_GRACE_MS = 5_000
-"""Time for the answer of a join, beyond that in which all members have to join."""
+"""Time for the response of a join, beyond that in which all members have to join."""
 
 
 def loop_time_ms() -> int:
@@ -121,7 +121,7 @@ class GroupChannel:
         return steps.HeartbeatAnswer(ErrorCode.of(answer.error_code), None, loop_time_ms())
 
     async def send_leave(self, step: steps.SendLeave) -> None:
-        """Leave; an answer that does not come is logged."""
+        """Leave; a response that does not come is logged."""
         try:
             peer = await self._coordinator.peer(Channel.GROUP)
             version = peer.version_of(ApiKey.LEAVE_GROUP)

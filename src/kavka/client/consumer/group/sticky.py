@@ -41,7 +41,7 @@ class Claim:
 def assign_sticky(
     partitions: Mapping[str, int], claims: Sequence[Claim], racks: PartitionRacks = NO_RACKS
 ) -> dict[str, list[TopicPartition]]:
-    """Share topics, given with their partition counts; every member is in the answer.
+    """Share topics, given with their partition counts; every member is in the result.
 
     Racks count where they differ between any of the partitions that are shared, as in Kafka 3.9.
     """

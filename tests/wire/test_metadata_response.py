@@ -12,7 +12,7 @@ from kavka.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kavka.wire.metadata_answer import (
+from kavka.wire.metadata_response import (
     PartitionRow,
     encode_partitions,
     encode_topic_end,

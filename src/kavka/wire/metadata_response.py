@@ -1,7 +1,7 @@
-"""Topics of Metadata answers as bytes, which a broker keeps and puts into one answer after another.
+"""Topics of Metadata responses as bytes, which a broker keeps and puts into one response after another.
 
 `frame.encode_response` gives the same bytes for a `MetadataResponse`. With ten thousand partitions that takes tens of
-milliseconds, in objects that are made for each answer; these bytes are made once for each change of a topic.
+milliseconds, in objects that are made for each response; these bytes are made once for each change of a topic.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def encode_topic_end(version: int, operations: int) -> bytes:
 
 
 def with_topics(frame: Buffer, version: int, topics: Sequence[Buffer]) -> EncodedResponse:
-    """Return the frame of an answer without topics, with these encoded ones put in."""
+    """Return the frame of a response without topics, with these encoded ones put in."""
     tail = 1 if version >= _FLEXIBLE_FROM else 0
     if _WITH_TOPIC_OPERATIONS <= version <= _LAST_WITH_CLUSTER_OPERATIONS:
         tail += 4
