@@ -213,7 +213,7 @@ class _Console:
                 if failure.status == 500:
                     log.exception("page failed path=%s", request.url.path)
                 if failure.status == 403:
-                    self._gate.audit(request, request.path_params, f"refused: {failure.detail}")
+                    self._gate.audit_refusal(request, failure.detail)
                 return self._failed(request, failure)
 
         return Route(path, endpoint, methods=[method])
@@ -251,7 +251,7 @@ class _Console:
                     return json.dumps({"html": self._text(request, page.template, context)})
 
                 return self._live.response(request, page, services, arguments, "page", text)
-            view = await _loaded(page, request, services, arguments)
+            view = await self._loaded(page, request, services, arguments)
             return self._html(request, page.template, _context(view, arguments), 200)
 
         return answer
@@ -264,9 +264,33 @@ class _Console:
                 return self._live.response(
                     request, page, services, arguments, "view", lambda view: json.dumps(plain(view))
                 )
-            return JSONResponse(plain(await _loaded(page, request, services, arguments)))
+            view = await self._loaded(page, request, services, arguments)
+            return JSONResponse(plain(view))
 
         return answer
+
+    async def _loaded(
+        self, page: Page, request: Request, services: Services, arguments: Arguments
+    ) -> Any:
+        """Return a view, with a line of the audit whatever comes of one that is audited."""
+        loading = page.load(services, arguments)
+        if page.ends_with_reader:
+            loading = live.while_connected(request, loading)
+        if not page.audited or not request.query_params.get(page.audited, "").strip():
+            return await loading
+        outcome = "failed: it was ended"  # by the console's own end
+        try:
+            view = await loading
+            outcome = view.outcome
+            return view
+        except Exception as error:  # whatever it is, the page says it, and the audit
+            failure = failure_of(error, self._options.bootstrap_servers)
+            word = "refused" if failure.status == 403 else "failed"
+            outcome = f"{word}: {failure.title}"  # the detail may quote a record
+            raise
+        finally:
+            given = {**request.path_params, **arguments.values()}
+            self._gate.audit(request, given, outcome)
 
     def _html(
         self, request: Request, template: str, context: Mapping[str, Any], status: int
@@ -366,7 +390,8 @@ class _Console:
         except EXPECTED as error:
             failure = failure_of(error, self._options.bootstrap_servers)
             reason = "" if arguments.has_content else f": {failure.detail}"
-            self._gate.audit(request, on, f"failed: {failure.title}{reason}")
+            word = "refused" if failure.status == 403 else "failed"
+            self._gate.audit(request, on, f"{word}: {failure.title}{reason}")
             raise
         self._gate.audit(request, on, "ok")
         return outcome
@@ -444,11 +469,6 @@ async def _json_batch(
 ) -> str:
     views = await messages.record_views(services, batch.records)
     return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
-
-
-async def _loaded(page: Page, request: Request, services: Services, arguments: Arguments) -> Any:
-    loading = page.load(services, arguments)
-    return await (live.while_connected(request, loading) if page.ends_with_reader else loading)
 
 
 def _context(view: Any, arguments: Arguments) -> dict[str, Any]:

@@ -37,6 +37,7 @@ REFRESH: Final = "x-refresh"
 """The header of requests that a page makes by itself: they keep no session alive."""
 _VISIT: Final = "kavka.visit"
 _SENDER: Final = "kavka.sender"
+_AUDITED: Final = "kavka.audited"
 _PENDING_COOKIE: Final = "kavka_oidc"
 _KNOWN_COOKIE: Final = "kavka_known"
 _KNOWN_S: Final = 180 * 86_400
@@ -220,8 +221,14 @@ class Gate:
         masks = masks_of(self.access.masks, visit.owner)
         return scoped(services, visit.user, need, masks)
 
+    def audit_refusal(self, request: Request, detail: str) -> None:
+        """Write that a request was refused, unless the audit has a line about it."""
+        if _AUDITED not in request.scope:
+            self.audit(request, request.path_params, f"refused: {detail}")
+
     def audit(self, request: Request, on: Mapping[str, Any], result: str, user: str = "") -> None:
         """Write a line of the audit about a request; `user` is the name that a login gave."""
+        request.scope[_AUDITED] = True
         visit = self.visit(request)
         who = visit.user
         audit.record(

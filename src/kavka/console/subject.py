@@ -49,6 +49,8 @@ class Page:
     """`load` is cancelled when the browser has left: its work is for nothing then."""
     live_s: float = 0
     """Seconds between two views of the page as server-sent events; 0: there are none."""
+    audited: str = ""
+    """The parameter that makes a request one for the audit, where it is given; the view has an `outcome` then."""
 
 
 @dataclass(frozen=True, slots=True)

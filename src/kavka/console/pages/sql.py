@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import settings_for
-from kavka.console.failures import Failure, Refused, bad_request
+from kavka.console.failures import Failure, Refused
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Page, Services
 
@@ -38,6 +38,13 @@ class SqlResult:
     """end, or the bound that was reached: rows, bytes or time."""
     warnings: list[str]
     topics: list[str]
+
+    @property
+    def outcome(self) -> str:
+        """What the audit says of the statement; the rows are in no line."""
+        return (
+            f"ok: {len(self.rows):,} rows, {self.ended}" if self.is_run else f"failed: {self.note}"
+        )
 
 
 _ENDS: Final = {
@@ -71,7 +78,8 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
     began = time.monotonic()
     answer = await _answer(services, arguments, statement)
     if "error" in answer:
-        raise Refused(bad_request(str(answer["error"]), "Correct the statement and run it again."))
+        advice = "Correct the statement and run it again."
+        raise Refused(Failure(400, "The statement failed", str(answer["error"]), advice))
     read = (
         f"Read {answer['offsets']:,} of {answer['of']:,} offsets"
         if answer["of"]
@@ -164,6 +172,7 @@ PAGES = (
             ),
         ),
         ends_with_reader=True,
+        audited="statement",
     ),
 )
 ACTIONS = ()
