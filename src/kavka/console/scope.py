@@ -25,8 +25,9 @@ from kavka.console.access.roles import Need, Role, User
 from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused
-from kavka.console.history.groups import GroupFigures
-from kavka.console.history.recorder import History
+from kavka.console.history.groups import of_topics
+from kavka.console.history.recorder import Chart, History
+from kavka.console.history.series import Metric
 from kavka.console.history.snapshot import Snapshot
 from kavka.console.sampler import RateHistory, Sampler
 from kavka.console.subject import Services
@@ -410,8 +411,10 @@ class ScopedRecorder:
         """Refuse what is not known here."""
         raise _needs_all(name)
 
-    async def charts(self, kind: str, name: str, *arguments: Any) -> Any:
-        """Return charts of a topic or a group of the user."""
+    async def charts(
+        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int
+    ) -> list[Chart]:
+        """Return charts of a topic or a group of the user; of a group's lag, what is in the user's topics."""
         if kind == "topic":
             _require_topic(self._user, Role.VIEWER, name)
         elif kind == "group":
@@ -420,7 +423,30 @@ class ScopedRecorder:
             raise forbidden(
                 f"The history of the {kind} needs the role viewer on all topics and groups."
             )
-        return await self._history.charts(kind, name, *arguments)
+        if kind != "group" or self._user.may_on_all(Role.VIEWER):
+            return await self._history.charts(kind, name, metrics, span_s)
+        topics, begin_s = await self._history.topics_of_group(name)
+        seen = {topic for topic in topics if self._sees(topic)}
+        if seen == topics:
+            return await self._history.charts(kind, name, metrics, span_s, begin_s)
+        return await self._history.lag_in_topics(name, seen, span_s, begin_s)
+
+    async def limits(self, kind: str, name: str) -> str:
+        """Return what the charts of a group lack, because the user does not see all of its topics."""
+        if kind != "group" or self._user.may_on_all(Role.VIEWER):
+            return ""
+        topics, begin_s = await self._history.topics_of_group(name)
+        if not all(map(self._sees, topics)):
+            return (
+                "The group reads topics that your role does not cover: the lag is that in your topics, and the lag "
+                "in time and the records read are not shown."
+            )
+        if begin_s:
+            return "What is older is not shown: it is not known which topics the group had then."
+        return ""
+
+    def _sees(self, topic: str) -> bool:
+        return self._user.may(Role.VIEWER, topic=topic)
 
     @property
     def latest(self) -> Snapshot | None:
@@ -429,18 +455,11 @@ class ScopedRecorder:
         if found is None:
             return None
         seen = {
-            name: self._with_topics(one)
+            name: of_topics(one, self._sees)
             for name, one in found.groups.items()
             if self._user.may(Role.VIEWER, group=name)
         }
         return Snapshot(found.at_s, groups=seen)
-
-    def _with_topics(self, group: GroupFigures) -> GroupFigures:
-        """Return a group without the partition that stands longest, where that is one of a topic of others."""
-        topic = group.stuck_partition.rpartition("-")[0]
-        if not topic or self._user.may(Role.VIEWER, topic=topic):
-            return group
-        return group._replace(stuck_s=0.0, stuck_partition="")
 
 
 class ScopedSampler:

@@ -40,6 +40,8 @@ class HistoryView:
     charts: list[ChartView]
     finding: str
     """The verdict on a group's samples: it is stuck or falls behind; empty where neither is so."""
+    limits: str
+    """What the charts lack because the user does not see all topics of a group."""
     note: str
     """The reason why nothing is kept at this time."""
     location: str

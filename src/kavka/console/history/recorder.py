@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeVar
 
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.file import HistoryFile
 from kavka.console.history.look import Looks
-from kavka.console.history.series import Key, Metric, tier_for, with_gaps
+from kavka.console.history.series import METRICS, Key, Metric, tier_for, topic_of_group, with_gaps
 from kavka.console.history.snapshot import Snapshot, values_of
 from kavka.console.options import ConsoleOptions
 from kavka.errors import KafkaError
@@ -131,23 +132,69 @@ class History:
         return f"{left_out} series are not kept: there are more than the history has room for."
 
     async def charts(
-        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int
+        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int, begin_s: int = 0
     ) -> list[Chart]:
-        """Return the charts of a subject over the last seconds, of those metrics that have a point."""
+        """Return the charts of a subject over the last seconds, of those metrics that have a point.
+
+        Points before `begin_s` are left out.
+        """
+        summed = {metric: [Key(kind, name, metric.name)] for metric in metrics}
+        return await self._charts(summed, span_s, begin_s)
+
+    async def lag_in_topics(
+        self, group: str, topics: Iterable[str], span_s: int, begin_s: int
+    ) -> list[Chart]:
+        """Return the chart of a group's lag in records, in some of its topics.
+
+        A longer step is the sum of the highest lags that the topics had in it.
+        """
+        lag = next(metric for metric in METRICS["group"] if metric.name == "lag_records")
+        keys = [topic_of_group(topic, group) for topic in topics]
+        return await self._charts({lag: keys}, span_s, begin_s)
+
+    async def _charts(
+        self, summed: Mapping[Metric, list[Key]], span_s: int, begin_s: int
+    ) -> list[Chart]:
+        """Return the charts of sums of series, of those that have a point."""
         until_s = int(time.time())
         from_s = until_s - span_s
         tier, step_s = tier_for(span_s)
-        keys = {Key(kind, name, metric.name): metric for metric in metrics}
-        points = await self.run(lambda file: file.points(keys, tier, from_s, until_s))
+        wanted = [key for keys in summed.values() for key in keys]
+        points = await self.run(
+            lambda file: file.points(wanted, tier, max(from_s, begin_s), until_s)
+        )
         longest_s = int(max(step_s, self.interval_s) * 2.5)
         charts = []
-        for key, metric in keys.items():
+        for metric, keys in summed.items():
             times, values = with_gaps(
-                points[key], from_s, until_s, step_s, longest_s, metric.aggregate
+                _sums(points[key] for key in keys),
+                from_s,
+                until_s,
+                step_s,
+                longest_s,
+                metric.aggregate,
             )
             if any(value is not None for value in values):
                 charts.append(Chart(metric, times, values))
         return charts
+
+    async def topics_of_group(self, group: str) -> tuple[set[str], int]:
+        """Return `HistoryFile.topics_of_group`."""
+        return await self.run(lambda file: file.topics_of_group(group))
+
+    async def limits(self, kind: str, name: str) -> str:
+        """Return what the charts of a subject lack for the user; nothing here."""
+        return ""
+
+
+def _sums(series: Iterable[list[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Return the sum at each time of the series that have a value then."""
+    found: dict[int, float] = {}
+    for points in series:
+        for at_s, value in points:
+            if not math.isnan(value):
+                found[at_s] = found.get(at_s, 0.0) + value
+    return sorted(found.items())
 
 
 def _add(file: HistoryFile, at_s: int, values: dict[Key, float]) -> int:

@@ -52,6 +52,15 @@ KINDS: Final = tuple(METRICS)
 _BY_NAME: Final = {(kind, m.name): m for kind, found in METRICS.items() for m in found}
 
 
+TOPIC_OF_GROUP: Final = "topic of group"
+"""The kind of the series that have the lag of a group in one topic, for those who see some of its topics."""
+
+
+def topic_of_group(topic: str, group: str) -> Key:
+    """Return the series of the lag in records of a group in a topic; a topic's name has no slash."""
+    return Key(TOPIC_OF_GROUP, f"{topic}/{group}", "lag_records")
+
+
 class Key(NamedTuple):
     """A series; the name of the cluster itself is empty."""
 

@@ -36,6 +36,7 @@ async def _load(services: Services, arguments: Arguments) -> HistoryView:
         ranges=list(RANGES),
         charts=[chart_view(chart) for chart in charts],
         finding=finding_of(group, _STUCK_S),
+        limits=await history.limits(kind, name),
         note=history.note,
         location=location_of(kind, name),
     )
