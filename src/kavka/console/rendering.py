@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,7 +13,8 @@ import jinja2
 from kavka import __version__
 from kavka.console import formats
 from kavka.console.history.charts import amount
-from kavka.console.languages import LANGUAGES, Translation
+from kavka.console.languages import LANGUAGES, SENTENCES, Translation
+from kavka.console.sentences import Sentence
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
@@ -24,6 +25,7 @@ def environment(language: str = "en") -> jinja2.Environment:
     _, table = LANGUAGES[language]
     made = jinja2.Environment(
         extensions=[Translation] if table else [],
+        finalize=_in_language(SENTENCES[language]),
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -43,6 +45,15 @@ def environment(language: str = "en") -> jinja2.Environment:
     )
     made.globals.update(translations=table, version=__version__, assets_version=_assets_version())
     return made
+
+
+def _in_language(table: Mapping[str, str]) -> Callable[[Any], Any]:
+    """Return what Jinja2 calls for each value that a template shows, before it is escaped."""
+
+    def finalize(value: Any) -> Any:
+        return value.translated(table) if isinstance(value, Sentence) else value
+
+    return finalize
 
 
 def part_of_path(text: str) -> str:

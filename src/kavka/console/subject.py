@@ -16,6 +16,7 @@ from kavka.console.history.recorder import History
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
 from kavka.console.sampler import Sampler
+from kavka.console.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Page:
 class Outcome:
     """The change that an action has made, and the page that shows it."""
 
-    message: str
+    message: Sentence
     location: str
 
 

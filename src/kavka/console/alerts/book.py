@@ -30,10 +30,11 @@ from typing import Final, NamedTuple
 
 from kavka.console.alerts.conditions import Observation
 from kavka.console.alerts.rules import Rule
+from kavka.console.sentences import say
 from kavka.core.incident import FIRING, RESOLVED, EventName, Instance, Phase, is_stale, step
 
-NO_LONGER_THERE: Final = "It is no longer there."
-NO_SUCH_RULE: Final = "The rule was removed."
+NO_LONGER_THERE: Final = say("It is no longer there.")
+NO_SUCH_RULE: Final = say("The rule was removed.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kavka.console.history.look import Looks
 from kavka.console.history.series import METRICS, Key, Metric, tier_for, topic_of_group, with_gaps
 from kavka.console.history.snapshot import Snapshot, values_of
 from kavka.console.options import ConsoleOptions
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class History:
         self._is_of_another = False
         self.on_look: OnLook | None = None
         self.latest: Snapshot | None = None
-        self.note = ""
+        self.note = NOTHING
         """The reason why nothing is kept, empty where all is well."""
 
     @property
@@ -101,35 +102,43 @@ class History:
         except (KafkaError, OSError) as error:
             log.info("look at the cluster failed reason=%s", error)
             reason = str(error) or type(error).__name__
-            self.note = f"The last look at the cluster failed: {reason}. Until one succeeds, charts have a gap."
+            self.note = say(
+                "The last look at the cluster failed: {reason}. Until one succeeds, charts have "
+                "a gap.",
+                reason=reason,
+            )
         except Exception as error:
             # A full disk or a mistake of ours: alerts are decided even so, and the pages say what is missing.
             log.exception("look was not kept")
-            self.note = f"The last look was not kept: {error}."
+            self.note = say("The last look was not kept: {error}.", error=error)
         try:
             if self.on_look is not None and not self._is_of_another:
                 await self.on_look(snapshot, reason)
         except Exception as error:
             # What was decided is undone, and is decided again at the next look.
             log.exception("alerts were not decided")
-            self.note = f"Alerts were not decided at the last look: {error}."
+            self.note = say("Alerts were not decided at the last look: {error}.", error=error)
         self._took_s = time.thread_time() - used_s
 
-    async def _keep(self, snapshot: Snapshot) -> str:
+    async def _keep(self, snapshot: Snapshot) -> Sentence:
         """Keep a look; return why it was not kept whole."""
         cluster_id = snapshot.cluster_id
         if cluster_id:
             self._is_of_another = not await self.run(lambda file: file.is_of_cluster(cluster_id))
         if self._is_of_another:
-            return (
-                f"{self.path} has the history of another cluster, so nothing is kept of this one, and no alert is "
-                "decided. Start the console with another file: --history FILE"
+            return say(
+                "{path} has the history of another cluster, so nothing is kept of this one, and "
+                "no alert is decided. Start the console with another file: --history FILE",
+                path=self.path,
             )
         values = values_of(snapshot)
         left_out = await self.run(lambda file: _add(file, int(snapshot.at_s), values))
         if not left_out:
-            return ""
-        return f"{left_out} series are not kept: there are more than the history has room for."
+            return NOTHING
+        return say(
+            "{left_out} series are not kept: there are more than the history has room for.",
+            left_out=left_out,
+        )
 
     async def charts(
         self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int, begin_s: int = 0
@@ -182,9 +191,9 @@ class History:
         """Return `HistoryFile.topics_of_group`."""
         return await self.run(lambda file: file.topics_of_group(group))
 
-    async def limits(self, kind: str, name: str) -> str:
+    async def limits(self, kind: str, name: str) -> Sentence:
         """Return what the charts of a subject lack for the user; nothing here."""
-        return ""
+        return NOTHING
 
 
 def _sums(series: Iterable[list[tuple[int, float]]]) -> list[tuple[int, float]]:
