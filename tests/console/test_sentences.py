@@ -23,7 +23,7 @@ from kavka.console.chinese.refusals import REFUSALS
 from kavka.console.failures import Failure, bad_request, failure_of, not_found
 from kavka.console.history.charts import HistoryView
 from kavka.console.history.series import Metric
-from kavka.console.rendering import environment
+from kavka.console.rendering import SCRIPT_TEXTS, environment
 from kavka.console.sentences import Sentence, as_is, say
 from kavka.console.subject import Outcome
 from kavka.console.views.groups import GroupView
@@ -194,6 +194,18 @@ def test_templates_escape_a_sentence_and_its_values() -> None:
         assert text.count(expected) == 2
         assert text.count("&lt;b&gt;") == 2
         assert "<b>" not in text
+
+
+def test_the_script_has_its_sentences_from_the_page(pages: TestClient) -> None:
+    script = (HERE / "assets" / "console.js").read_text("utf-8")
+    asked = set(re.findall(r'said\("(\w+)"', script)) | set(
+        re.findall(r'\? "(\w+)" : "(\w+)", values', script)[0]
+    )
+    assert asked == SCRIPT_TEXTS.keys()
+    assert re.findall(r"""textContent =\s*["`][A-Z][a-z]""", script) == []
+    page = pages.get("/", headers={"Accept-Language": "zh"}).text
+    assert 'data-following="\u6b63\u5728\u8ddf\u8e2a' in page
+    assert "{total}" in page
 
 
 def test_failures_of_a_cluster_are_said_in_chinese_and_its_reason_stays() -> None:

@@ -14,10 +14,31 @@ from kavka import __version__
 from kavka.console import formats
 from kavka.console.history.charts import amount
 from kavka.console.languages import LANGUAGES, SENTENCES, Translation
-from kavka.console.sentences import Sentence
+from kavka.console.sentences import Sentence, say
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
+
+
+SCRIPT_TEXTS: Final = {
+    "again": say("Go on"),
+    "ended": say(
+        "Following ended: the console or the cluster does not answer. Load the page again."
+    ),
+    "follow": say("Follow live"),
+    "following": say("Following: {total} records since you began, {rate}/s."),
+    "overflow": say(
+        "Following: {total} records since you began, {rate}/s; {left} of the last half second are not shown."
+    ),
+    "pause": say("Pause"),
+    "paused": say("Paused. Records since you began: {total}."),
+    "stale": say(
+        "Not refreshed since {time}: the console or the cluster does not answer. Trying again."
+    ),
+    "time": say("Time"),
+    "waiting": say("Following: waiting for records …"),
+}
+"""What the script says; it puts the values in, so the braces stay here."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:
@@ -43,7 +64,12 @@ def environment(language: str = "en") -> jinja2.Environment:
         part=part_of_path,
         query=query_with,
     )
-    made.globals.update(translations=table, version=__version__, assets_version=_assets_version())
+    made.globals.update(
+        script_texts=SCRIPT_TEXTS,
+        translations=table,
+        version=__version__,
+        assets_version=_assets_version(),
+    )
     return made
 
 

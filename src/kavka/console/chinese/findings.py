@@ -179,6 +179,23 @@ FINDINGS: Final[dict[str, str]] = {
     "console with another file: --history FILE": (
         "{path} 中是另一个集群的历史，因此不保存此集群的历史，也不判定告警。请使用其他文件启动控制台：--history FILE"
     ),
+    # What the script of the pages says
+    "Follow live": "实时跟踪",
+    "Following ended: the console or the cluster does not answer. Load the page again.": (
+        "跟踪已结束：控制台或集群没有响应。请重新加载页面。"
+    ),
+    "Following: waiting for records …": "正在跟踪：等待记录…",
+    "Following: {total} records since you began, {rate}/s.": "正在跟踪：开始以来 {total} 条记录，{rate}/s。",
+    "Following: {total} records since you began, {rate}/s; {left} of the last half second are not shown.": (
+        "正在跟踪：开始以来 {total} 条记录，{rate}/s；最近半秒内有 {left} 条未显示。"
+    ),
+    "Go on": "继续",
+    "Not refreshed since {time}: the console or the cluster does not answer. Trying again.": (
+        "自 {time} 起未刷新：控制台或集群没有响应。正在重试。"
+    ),
+    "Pause": "暂停",
+    "Paused. Records since you began: {total}.": "已暂停。开始以来的记录：{total} 条。",
+    "Time": "时间",
     # The overview
     "Broker {broker_id} is not in the cluster, and {replicas} replicas are assigned to it.": (
         "Broker {broker_id} 不在集群中，有 {replicas} 个副本分配给它。"
