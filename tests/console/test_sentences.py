@@ -14,7 +14,10 @@ from typing import Any, get_type_hints
 from starlette.testclient import TestClient
 
 import kavka.console
+from kavka.console.alerts import records
+from kavka.console.alerts.book import Change, Key, State
 from kavka.console.alerts.conditions import CONDITIONS, Condition, Observation
+from kavka.console.alerts.messages import alert_of
 from kavka.console.alerts.views import AlertView, RuleView
 from kavka.console.chinese import CHINESE_SENTENCES
 from kavka.console.chinese.findings import FINDINGS
@@ -22,9 +25,10 @@ from kavka.console.chinese.outcomes import OUTCOMES
 from kavka.console.chinese.refusals import REFUSALS
 from kavka.console.failures import Failure, bad_request, failure_of, not_found
 from kavka.console.history.charts import HistoryView
+from kavka.console.history.file import HistoryFile
 from kavka.console.history.series import Metric
 from kavka.console.rendering import SCRIPT_TEXTS, environment
-from kavka.console.sentences import Sentence, as_is, say
+from kavka.console.sentences import Sentence, as_is, parts_of, restored, say
 from kavka.console.subject import Outcome
 from kavka.console.views.groups import GroupView
 from kavka.console.views.messages import Reach
@@ -95,7 +99,7 @@ def literals(node: ast.expr | None) -> list[str]:
     return [node.value] if is_text and re.search("[A-Za-z]{2}", node.value) else []
 
 
-def parts_of(template: str) -> set[tuple[str, str, str]]:
+def names_in(template: str) -> set[tuple[str, str, str]]:
     """Return the names in a template with their forms."""
     parsed = Formatter().parse(template)
     return {
@@ -110,14 +114,14 @@ def is_ending(name: str) -> bool:
 def test_each_sentence_of_the_package_has_a_translation() -> None:
     templates: dict[str, str] = {}
     for where, name, call in calls():
-        if name != "say":
+        if name != "say" or where.startswith("sentences.py"):
             continue
         [first] = call.args
         assert isinstance(first, ast.Constant), f"{where}: the template is no literal"
         assert isinstance(first.value, str), where
         templates[first.value] = where
         names = {one.arg for one in call.keywords}
-        wanted = {part for part, _, _ in parts_of(first.value)} if names else set()
+        wanted = {part for part, _, _ in names_in(first.value)} if names else set()
         assert names == wanted, f"{where}: other values than the template has"
         for one in call.keywords:
             said = literals(one.value)
@@ -136,8 +140,8 @@ def test_a_translation_has_the_parts_of_its_sentence() -> None:
         assert CHINESE_LETTER.search(translated) or template in PUNCTUATION_ALONE, template
         if "{" not in template or '{"' in template:
             continue
-        lacking = parts_of(template) - parts_of(translated)
-        assert parts_of(translated) <= parts_of(template), template
+        lacking = names_in(template) - names_in(translated)
+        assert names_in(translated) <= names_in(template), template
         assert all(is_ending(name) for name, _, _ in lacking), template
 
 
@@ -185,6 +189,45 @@ def test_sentences_within_sentences_are_translated_and_others_stay_english() -> 
     assert (
         say(braces).translated(CHINESE_SENTENCES).endswith('{"user": "anna", "password": "..."}。')
     )
+
+
+def test_a_kept_sentence_is_one_again_and_a_wrong_one_its_text() -> None:
+    made = say(
+        "The disk of broker {name} {said}.",
+        name="{0}",
+        said=say("is {share:.0%} used", share=0.914),
+    )
+    kept = json.loads(json.dumps(parts_of(made)))
+    again = restored(str(made), kept)
+    assert again == made
+    assert again.translated(CHINESE_SENTENCES) == made.translated(CHINESE_SENTENCES) != made
+    assert parts_of("text") is parts_of(as_is("Not found")) is None
+    for text, parts in [
+        ("Not found", None), ("Not found", {}), ("other", kept), ("x", {"template": "{a}", "values": {}}),
+        ("x", {"template": "Not found", "values": {"a": {"values": 1}}}), ("x", [1]),
+    ]:  # fmt: skip
+        assert restored(text, parts).translated(CHINESE_SENTENCES) == text
+
+
+def test_alerts_that_a_file_kept_are_said_in_chinese() -> None:
+    said = say("Group {name} goes on.", name="g")
+    state = State.from_json(State(sentence=said, muted=say("silenced")).to_json())
+    assert isinstance(state.sentence, Sentence)
+    assert isinstance(state.muted, Sentence)
+    assert (state.sentence.translated(CHINESE_SENTENCES), state.muted) == (
+        CHINESE_SENTENCES["Group {name} goes on."].format(name="g"),
+        "silenced",
+    )
+    change = Change("firing", "r", "g", state, 1, True, False)
+    file = HistoryFile(None, 1 << 20, 10)
+    records.keep(file, 1, {Key("r", "g"): state}, [alert_of(change, None, "")], [])
+    [[alert], _] = records.events(file, 1, 10)
+    assert alert.sentence == said
+    assert isinstance(alert.sentence, Sentence)
+    assert alert.sentence.translated(CHINESE_SENTENCES) != said
+    file.connection.execute("update alert_events set document = json_remove(document, '$.parts')")
+    [[old], _] = records.events(file, 1, 10)
+    assert old == alert
 
 
 def test_templates_escape_a_sentence_and_its_values() -> None:
