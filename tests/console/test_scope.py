@@ -17,6 +17,7 @@ from kavka.console.history.series import METRICS
 from kavka.console.history.snapshot import Snapshot, TopicFigures
 from kavka.console.sampler import RateHistory
 from kavka.console.scope import ScopedAdmin, scoped
+from kavka.console.sentences import as_is
 from support.console import Cluster, with_services
 from support.console_access import access, browsers
 
@@ -135,6 +136,8 @@ def test_the_finding_of_a_group_names_no_topic_of_others(cluster: Cluster) -> No
 
     async def use(services: Any) -> None:
         services.history.latest = Snapshot(0.0, topics=topics, groups=groups)
+        services.history.note = as_is("The last look failed: other-b.")
+        assert "other-b" not in scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history.note
         seen = scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history.latest
         assert seen is not None
         assert (set(seen.groups), seen.topics) == ({"team-1", "team-2"}, {})

@@ -62,7 +62,7 @@ CHECKED: dict[Any, tuple[str, ...]] = {
     Reach: ("sentence",),
     GroupView: ("note",),
 }
-"""Where sentences stand: mypy refuses a `str` there."""
+"""The places of sentences: mypy refuses a `str` there."""
 SAID_BY = {
     "Failure": 1,
     "Refused": 0,

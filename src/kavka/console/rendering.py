@@ -38,7 +38,7 @@ SCRIPT_TEXTS: Final = {
     "time": say("Time"),
     "waiting": say("Following: waiting for records …"),
 }
-"""What the script says; it puts the values in, so the braces stay here."""
+"""The sentences of the script; it puts the values in, so the braces stay here."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:

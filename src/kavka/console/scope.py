@@ -424,7 +424,12 @@ class ScopedRecorder:
         """Wrap the history."""
         self._history = history
         self._user = user
+        # A reason may name topics and groups of others.
         self.note = history.note
+        if self.note and not user.may_on_all(Role.VIEWER):
+            self.note = say(
+                "The newest look at the cluster was not kept whole. Users with a role on everything see the reason."
+            )
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here."""

@@ -166,6 +166,9 @@ FINDINGS: Final[dict[str, str]] = {
     "The last look at the cluster failed: {reason}. Until one succeeds, charts have a gap.": (
         "最近一次查看集群失败：{reason}。在下一次成功之前，图表中会有空缺。"
     ),
+    "The newest look at the cluster was not kept whole. Users with a role on everything see the reason.": (
+        "最近一次查看集群的结果未能完整保存。对所有主题和消费组拥有角色的用户可以看到原因。"
+    ),
     "The last look was not kept: {error}.": "最近一次查看的结果未能保存：{error}。",
     "Under-replicated partitions": "副本不足的分区",
     "What is older is not shown: it is not known which topics the group had then.": (

@@ -42,7 +42,7 @@ class HistoryView:
     finding: Sentence
     """The verdict on a group's samples: it is stuck or falls behind; empty where neither is so."""
     limits: Sentence
-    """What the charts lack because the user does not see all topics of a group."""
+    """The part that the charts lack because the user does not see all topics of a group."""
     note: Sentence
     """The reason why nothing is kept at this time."""
     location: str

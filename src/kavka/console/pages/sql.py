@@ -42,7 +42,7 @@ class SqlResult:
 
     @property
     def outcome(self) -> str:
-        """What the audit says of the statement; the rows are in no line."""
+        """The result of the statement as the audit has it; the rows are in no line."""
         return (
             f"ok: {len(self.rows):,} rows, {self.ended}" if self.is_run else f"failed: {self.note}"
         )
