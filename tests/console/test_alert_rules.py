@@ -16,6 +16,7 @@ from kavka.console.alerts.messages import Alert, body_of, email_of, messages_of
 from kavka.console.alerts.rules import DEFAULT_RULES, Rules, parse, without_channels
 from kavka.console.history.groups import GroupFigures
 from kavka.console.history.snapshot import PipelineFigures, Snapshot, TopicFigures
+from kavka.console.sentences import NOTHING
 from kavka.console.views.brokers import BrokerRow
 from kavka.console.views.topics import Health
 
@@ -214,7 +215,7 @@ def group(**changes: object) -> GroupFigures:
 
 
 def broker(number: int, *, live: bool = True, usable: int = 20) -> BrokerRow:
-    return BrokerRow(number, "", "", live, False, 0, 1, 0, 0, usable, 100, "")
+    return BrokerRow(number, "", "", live, False, 0, 1, 0, 0, usable, 100, NOTHING)
 
 
 LOOK = Snapshot(

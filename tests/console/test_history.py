@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kavka.console.history.series import (
     TENS,
     Key,
     tier_for,
+    topic_of_group,
     with_gaps,
 )
 from kavka.console.history.snapshot import EndsTracker, seconds_until_full
@@ -115,6 +117,33 @@ def test_more_series_than_there_is_room_for_are_counted(tmp_path: Path) -> None:
     file.add(BEGIN, {Key("topic", str(n), "size"): n for n in range(5)})
     names = [name for (name,) in file.connection.execute("select name from series order by name")]
     assert (file.left_out, names) == (3, ["0", "1"])
+
+
+def test_topics_of_groups_are_known_from_the_first_sample_that_has_them_all(tmp_path: Path) -> None:
+    def open_file() -> HistoryFile:
+        return HistoryFile(tmp_path / "h.sqlite", 1 << 30, 3)
+
+    file = open_file()
+    file.add(BEGIN, {LAG: 1, topic_of_group("t", "g"): 1, topic_of_group("u", "g/x"): math.nan})
+    assert file.topics_of_group("g") == ({"t"}, 0)
+    assert file.topics_of_group("g/x") == ({"u"}, 0)
+    # There is no room for one more: what the group had then is unknown, though it is gone later.
+    file.add(BEGIN + 100, {LAG: 9, topic_of_group("t", "g"): 1, topic_of_group("v", "g"): 8})
+    file.add(BEGIN + 200, {LAG: 2, topic_of_group("t", "g"): 2})
+    file.close()
+    file = open_file()
+    assert file.topics_of_group("g") == ({"t"}, BEGIN + 101)
+    file.close()
+
+
+def test_topics_of_groups_are_unknown_in_a_file_of_before(tmp_path: Path) -> None:
+    file = HistoryFile(tmp_path / "h.sqlite", 1 << 30, 3)
+    file.add(BEGIN, {LAG: 1})
+    file.connection.execute("delete from about where name = 'topics of groups'")
+    assert file.topics_of_group("g") == (set(), sys.maxsize)
+    file.add(BEGIN + 100, {LAG: 1, topic_of_group("t", "g"): 1})
+    assert file.topics_of_group("g") == ({"t"}, BEGIN + 100)
+    file.close()
 
 
 def test_the_file_stays_below_its_bound(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

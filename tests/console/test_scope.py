@@ -13,9 +13,11 @@ from kavka.console.access.roles import Grant, Need, Role, User
 from kavka.console.failures import Refused
 from kavka.console.history.charts import finding_of
 from kavka.console.history.groups import GroupFigures
+from kavka.console.history.series import METRICS
 from kavka.console.history.snapshot import Snapshot, TopicFigures
 from kavka.console.sampler import RateHistory
 from kavka.console.scope import ScopedAdmin, scoped
+from kavka.console.sentences import as_is
 from support.console import Cluster, with_services
 from support.console_access import access, browsers
 
@@ -134,11 +136,48 @@ def test_the_finding_of_a_group_names_no_topic_of_others(cluster: Cluster) -> No
 
     async def use(services: Any) -> None:
         services.history.latest = Snapshot(0.0, topics=topics, groups=groups)
+        services.history.note = as_is("The last look failed: other-b.")
+        assert "other-b" not in scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history.note
         seen = scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history.latest
         assert seen is not None
         assert (set(seen.groups), seen.topics) == ({"team-1", "team-2"}, {})
         assert finding_of(seen.groups["team-1"], 600.0) == ""
         assert "team-a-0" in finding_of(seen.groups["team-2"], 600.0)
+
+    with_services(cluster.bootstrap, use)
+
+
+def test_charts_of_a_group_are_of_the_topics_that_the_user_sees(cluster: Cluster) -> None:
+    cluster.commit("team-own", {("team-a", 0): 1})
+    cluster.commit("team-blind", {("other-b", 0): 0})
+
+    async def use(services: Any) -> None:
+        await services.history.look()
+        await services.history.look()
+        mine = scoped(services, TEAM, Need(Role.VIEWER, "any"), None).history
+
+        async def shown(history: Any, group: str) -> dict[str, list[float]]:
+            charts = await history.charts("group", group, METRICS["group"], 3600)
+            return {
+                chart.metric.name: [v for v in chart.values if v is not None] for chart in charts
+            }
+
+        whole = await shown(services.history, "team-readers")
+        assert set(whole) == {"lag_seconds", "lag_records", "records_out"}
+        assert set(whole["lag_records"]) == {5}
+        part = await shown(mine, "team-readers")
+        assert set(part) == {"lag_records"}
+        assert set(part["lag_records"]) == {3}
+        assert "does not cover" in await mine.limits("group", "team-readers")
+        assert await shown(mine, "team-blind") == {}
+        assert "does not cover" in await mine.limits("group", "team-blind")
+        own = await shown(mine, "team-own")
+        assert own == await shown(services.history, "team-own")
+        assert set(own["lag_records"]) == {2}
+        assert await mine.limits("group", "team-own") == ""
+        figures = mine.latest.groups["team-readers"]
+        assert (figures.lag_records, figures.lag_seconds, figures.records_out) == (3, None, None)
+        assert set(figures.lags) == {"team-a"}
 
     with_services(cluster.bootstrap, use)
 

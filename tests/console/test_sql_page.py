@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from kavka.console.sql_worker import answer_of, session_for
 from kavka.sql.errors import SqlError
 from kavka.sql.session import Session
 from support.console import Cluster
+from support.console_access import access, audited, browsers
 from support.waiting import eventually
 
 Message = dict[str, Any]
@@ -38,6 +40,38 @@ def test_a_statement_has_its_rows_and_says_how_far_it_looked(pages: TestClient) 
     assert (found["names"], found["rows"]) == (["key", "s"], [["k0", "20"]])
     assert found["note"].startswith("Read 10 of 10 offsets in ")
     assert found["note"].endswith("It ended at its bound of rows.")
+
+
+def test_each_statement_is_a_line_of_the_audit(
+    cluster: Cluster, pages: TestClient, tmp_path: Path
+) -> None:
+    statement = "select key from numbers\nwhere n < 3"
+    with audited() as lines:
+        assert pages.get("/sql").status_code == 200
+        assert pages.get("/sql", params={"statement": " "}).status_code == 200
+        assert pages.get("/sql", params={"statement": statement}).status_code == 200
+        wrong = "select key::int from numbers --" + "x" * 5000
+        answer = pages.get("/api/sql", params={"statement": wrong})
+        assert answer.status_code == 400
+        assert "'k0'" in answer.json()["detail"]
+    [good, bad] = lines
+    assert (good["source"], good["action"]) == ("none", "GET /sql")
+    assert good["on"] == {"statement": statement, "rows": "200", "seconds": "10"}
+    assert good["result"] == "ok: 3 rows, end"
+    assert (bad["action"], bad["result"]) == ("GET /api/sql", "failed: The statement failed")
+    assert bad["on"]["statement"] == f"{wrong[:4000]}… ({len(wrong):,} characters)"
+    masks = [{"topics": ["num"], "field": "$.n", "unmasked-for": "administrator"}, {"header": "h"}]
+    with browsers(cluster.bootstrap, access(tmp_path, masks=masks)) as opened:
+        ada, vera = opened(user="ada"), opened(user="vera")
+        with audited() as lines:
+            for browser in (ada, vera):
+                answer = browser.get("/api/sql?statement=select+1")
+                assert answer.status_code == 403
+    assert [(one["user"], one["result"].partition(":")[0]) for one in lines] == [
+        ("ada", "refused"),
+        ("vera", "refused"),
+    ]
+    assert lines[0]["on"]["statement"] == "select 1"
 
 
 def test_a_statement_that_cannot_be_run_says_why(cluster: Cluster) -> None:
@@ -119,7 +153,10 @@ def test_a_statement_ends_when_its_reader_has_left(cluster: Cluster) -> None:
         answering = asyncio.create_task(application_answers(cluster, "/sql", statement, {}, leave))
         [process] = await eventually(running, bool)
         leave.set()
-        await answering
+        with audited() as lines:
+            await answering
+        [line] = lines
+        assert line["result"] == "failed: Stopped"
         assert process.returncode is not None
         assert not sql._running
 

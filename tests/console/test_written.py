@@ -122,6 +122,26 @@ def test_records_are_exported_and_the_file_says_how_far_it_looked(pages: TestCli
     assert pages.get("/topics/none/export").status_code == 404
 
 
+def test_no_cell_of_an_exported_file_is_a_formula(cluster: Cluster, pages: TestClient) -> None:
+    cluster.create("-sheet")
+    formulas = [b"=HYPERLINK(A1)", b"+1+1", b"-1+1", b"@SUM(A1)", b"\t=1", b"\r=1"]
+    numbers = [b"-5", b"+5", b"-1.5"]
+    pairs = [(one, one) for one in [*formulas, *numbers]]
+    cluster.write("-sheet", [*pairs, (None, b"\xfb\xef\xbe")], headers=[("=h", b"=v")])
+    text = pages.get("/topics/-sheet/export?start=oldest&format=csv").text
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    [binary] = [row for row in rows if row["value_encoding"] == "base64"]
+    rows.remove(binary)
+    assert binary["value"] == "'++++"
+    for name in ("key", "value"):
+        found = [row[name].encode() for row in rows]
+        assert found == [b"'" + one for one in formulas] + numbers
+    assert {row["topic"] for row in rows} == {"'-sheet"}
+    assert {row["headers"][0] for row in rows} == {"["}
+    document = pages.get("/topics/-sheet/export?start=oldest").json()
+    assert [row["value"].encode() for row in document["records"]][:-1] == [*formulas, *numbers]
+
+
 def test_a_condition_on_json_keeps_records(pages: TestClient) -> None:
     for path, keys in (
         ("$.user.id = 3", ["k3"]),

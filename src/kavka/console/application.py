@@ -31,7 +31,7 @@ from kavka.console.formats import plain
 from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.history.recorder import History
 from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
-from kavka.console.languages import LANGUAGES, language_of
+from kavka.console.languages import LANGUAGES, SENTENCES, language_of
 from kavka.console.languages import PARAMETER as LANGUAGE
 from kavka.console.notices import Notices
 from kavka.console.options import ConsoleOptions
@@ -69,6 +69,7 @@ from kavka.console.security import (
     make_id,
     refusal_of_request,
 )
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Download, Outcome, Page, Services
 from kavka.console.tail import TailBatch
 
@@ -106,9 +107,11 @@ _LANGUAGE_S: Final = 365 * 86_400
 
 _LOG_IN: Final = Failure(
     401,
-    "You are not logged in",
-    "The session has ended, or there was none.",
-    "Log in. Programs send user and password as JSON to /api/login, and then the cookie that they get.",
+    say("You are not logged in"),
+    say("The session has ended, or there was none."),
+    say(
+        "Log in. Programs send user and password as JSON to /api/login, and then the cookie that they get."
+    ),
 )
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -213,7 +216,7 @@ class _Console:
                 if failure.status == 500:
                     log.exception("page failed path=%s", request.url.path)
                 if failure.status == 403:
-                    self._gate.audit(request, request.path_params, f"refused: {failure.detail}")
+                    self._gate.audit_refusal(request, failure.detail)
                 return self._failed(request, failure)
 
         return Route(path, endpoint, methods=[method])
@@ -232,10 +235,16 @@ class _Console:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
             failure = not_found(
-                f"The console has no page {request.url.path[:200]}.", "Begin at the overview."
+                say("The console has no page {path}.", path=request.url.path[:200]),
+                say("Begin at the overview."),
             )
         else:
-            failure = Failure(error.status_code, "Not possible", f"{error.detail}.", "Go back.")
+            failure = Failure(
+                error.status_code,
+                say("Not possible"),
+                say("{detail}.", detail=error.detail),
+                say("Go back."),
+            )
         return self._failed(request, failure)
 
     # Pages
@@ -250,8 +259,9 @@ class _Console:
                     context = _context(view, arguments)
                     return json.dumps({"html": self._text(request, page.template, context)})
 
-                return self._live.response(request, page, services, arguments, "page", text)
-            view = await _loaded(page, request, services, arguments)
+                table = _sentences(request)
+                return self._live.response(request, page, services, arguments, "page", text, table)
+            view = await self._loaded(page, request, services, arguments)
             return self._html(request, page.template, _context(view, arguments), 200)
 
         return answer
@@ -262,11 +272,41 @@ class _Console:
             services = self._services_of(request, page)
             if live.is_wanted(page, request):
                 return self._live.response(
-                    request, page, services, arguments, "view", lambda view: json.dumps(plain(view))
+                    request,
+                    page,
+                    services,
+                    arguments,
+                    "view",
+                    lambda view: json.dumps(plain(view)),
+                    _sentences(request),
                 )
-            return JSONResponse(plain(await _loaded(page, request, services, arguments)))
+            view = await self._loaded(page, request, services, arguments)
+            return JSONResponse(plain(view))
 
         return answer
+
+    async def _loaded(
+        self, page: Page, request: Request, services: Services, arguments: Arguments
+    ) -> Any:
+        """Return a view, with a line of the audit whatever comes of one that is audited."""
+        loading = page.load(services, arguments)
+        if page.ends_with_reader:
+            loading = live.while_connected(request, loading)
+        if not page.audited or not request.query_params.get(page.audited, "").strip():
+            return await loading
+        outcome = "failed: it was ended"  # by the console's own end
+        try:
+            view = await loading
+            outcome = view.outcome
+            return view
+        except Exception as error:  # whatever it is, the page says it, and the audit
+            failure = failure_of(error, self._options.bootstrap_servers)
+            word = "refused" if failure.status == 403 else "failed"
+            outcome = f"{word}: {failure.title}"  # the detail may quote a record
+            raise
+        finally:
+            given = {**request.path_params, **arguments.values()}
+            self._gate.audit(request, given, outcome)
 
     def _html(
         self, request: Request, template: str, context: Mapping[str, Any], status: int
@@ -366,7 +406,8 @@ class _Console:
         except EXPECTED as error:
             failure = failure_of(error, self._options.bootstrap_servers)
             reason = "" if arguments.has_content else f": {failure.detail}"
-            self._gate.audit(request, on, f"failed: {failure.title}{reason}")
+            word = "refused" if failure.status == 403 else "failed"
+            self._gate.audit(request, on, f"{word}: {failure.title}{reason}")
             raise
         self._gate.audit(request, on, "ok")
         return outcome
@@ -388,7 +429,7 @@ class _Console:
         async def answer(request: Request) -> Response:
             given = await json_of(request, _MOST_BODY_BYTES)
             if not isinstance(given, dict):
-                raise Refused(bad_request("The body is no JSON object."))
+                raise Refused(bad_request(say("The body is no JSON object.")))
             arguments = Arguments(action.page.parameters, given, request.path_params)
             return JSONResponse(plain(await self._act(request, action, arguments)))
 
@@ -403,7 +444,7 @@ class _Console:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
             batches = messages.tail(services, arguments)
-            language = _language(request)
+            language, table = _language(request), _sentences(request)
             first = await anext(batches)  # an error before it is a page, not an event
 
             async def events() -> AsyncIterator[str]:
@@ -412,12 +453,13 @@ class _Console:
                     yield live.event_of("records", text)
                     async for batch in batches:
                         if not self._gate.is_still_in(request):
-                            yield live.failure_event(_LOG_IN)
+                            yield live.failure_event(_LOG_IN, table)
                             return
                         text = await batch_text(services, arguments, batch, language)
                         yield live.event_of("records", text)
                 except EXPECTED as error:
-                    yield live.failure_event(failure_of(error, self._options.bootstrap_servers))
+                    failure = failure_of(error, self._options.bootstrap_servers)
+                    yield live.failure_event(failure, table)
                 finally:
                     await batches.aclose()
 
@@ -446,11 +488,6 @@ async def _json_batch(
     return json.dumps({"records": plain(views), "seen": batch.seen, "kept": batch.kept})
 
 
-async def _loaded(page: Page, request: Request, services: Services, arguments: Arguments) -> Any:
-    loading = page.load(services, arguments)
-    return await (live.while_connected(request, loading) if page.ends_with_reader else loading)
-
-
 def _context(view: Any, arguments: Arguments) -> dict[str, Any]:
     return {"view": view, "values": arguments.values(), "path": arguments.path}
 
@@ -461,6 +498,11 @@ def _language(request: Request) -> str:
         request.cookies.get(LANGUAGE_COOKIE, ""),
         request.headers.get("accept-language", ""),
     )
+
+
+def _sentences(request: Request) -> Mapping[str, str]:
+    """Return the table of sentences for a page; the JSON API is English."""
+    return {} if _is_api(request) else SENTENCES[_language(request)]
 
 
 def _language_links(request: Request) -> list[tuple[str, str, str]]:

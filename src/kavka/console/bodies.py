@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from kavka.console.failures import Refused, bad_request
 from kavka.console.security import TOKEN_FIELD, Tokens, refusal_of_change
+from kavka.console.sentences import say
 
 
 async def form_of(
@@ -39,7 +40,14 @@ def require_json(request: Request, most_bytes: int) -> None:
 def _require_small(request: Request, most_bytes: int) -> None:
     length = request.headers.get("content-length", "")
     if not length.isdecimal() or int(length) > most_bytes:
-        raise Refused(bad_request(f"The body has no length, or more than {most_bytes} bytes."))
+        raise Refused(
+            bad_request(
+                say(
+                    "The body has no length, or more than {most_bytes} bytes.",
+                    most_bytes=most_bytes,
+                )
+            )
+        )
 
 
 def _require_own(request: Request, *, has_token: bool) -> None:

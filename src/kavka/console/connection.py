@@ -21,6 +21,7 @@ from kavka.client.producer.producer import Producer
 from kavka.client.setting_names import settings_for
 from kavka.console.failures import Failure, Refused
 from kavka.console.options import ConsoleOptions
+from kavka.console.sentences import say
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 
@@ -178,9 +179,13 @@ class ClusterConnection:
             raise Refused(
                 Failure(
                     503,
-                    "Too many readers",
-                    f"{self._readers} pages of this console read messages at this moment, which is its limit.",
-                    "Close one that follows a topic, or wait until a search has ended.",
+                    say("Too many readers"),
+                    say(
+                        "{readers} pages of this console read messages at this moment, which is its "
+                        "limit.",
+                        readers=self._readers,
+                    ),
+                    say("Close one that follows a topic, or wait until a search has ended."),
                 )
             )
         self._readers += 1

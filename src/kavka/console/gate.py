@@ -25,6 +25,7 @@ from kavka.console.live import asks_for_events
 from kavka.console.options import ConsoleOptions
 from kavka.console.scope import forbidden, scoped
 from kavka.console.security import COOKIE
+from kavka.console.sentences import NOTHING, as_is, say
 from kavka.console.subject import Services
 
 if TYPE_CHECKING:
@@ -37,13 +38,17 @@ REFRESH: Final = "x-refresh"
 """The header of requests that a page makes by itself: they keep no session alive."""
 _VISIT: Final = "kavka.visit"
 _SENDER: Final = "kavka.sender"
+_AUDITED: Final = "kavka.audited"
 _PENDING_COOKIE: Final = "kavka_oidc"
 _KNOWN_COOKIE: Final = "kavka_known"
 _KNOWN_S: Final = 180 * 86_400
 _MOST_NAME_CHARACTERS: Final = 200
 
 WRONG: Final = Failure(
-    401, "Not logged in", "User or password is wrong.", "Try again, or ask an administrator."
+    401,
+    say("Not logged in"),
+    say("User or password is wrong."),
+    say("Try again, or ask an administrator."),
 )
 
 
@@ -196,20 +201,25 @@ class Gate:
             return Refused(
                 Failure(
                     403,
-                    "This console is read-only",
-                    "It was started to look, not to change.",
-                    "Use the commands, or a console without --read-only.",
+                    say("This console is read-only"),
+                    say("It was started to look, not to change."),
+                    say("Use the commands, or a console without --read-only."),
                 )
             )
+        topic = request.path_params.get("topic", "")[:250]
         on = {
-            "any": "",
-            "topic": f" on the topic {request.path_params.get('topic', '')[:250]!r}",
-            "group": " on this group",
-            "cluster": " on all topics and groups",
-        }.get(need.scope, "")
+            "topic": say(" on the topic {topic!r}", topic=topic),
+            "group": say(" on this group"),
+            "cluster": say(" on all topics and groups"),
+        }.get(need.scope, NOTHING)
         role = highest(visit.user.grants) if visit.user is not None else None
         return forbidden(
-            f"It needs the role {need.role.label}{on}; your highest role is {role.label if role else 'none'}."
+            say(
+                "It needs the role {role}{on}; your highest role is {highest}.",
+                role=need.role.label,
+                on=on,
+                highest=role.label if role else say("none"),
+            )
         )
 
     def services(self, request: Request, services: Services, need: Need) -> Services:
@@ -220,8 +230,14 @@ class Gate:
         masks = masks_of(self.access.masks, visit.owner)
         return scoped(services, visit.user, need, masks)
 
+    def audit_refusal(self, request: Request, detail: str) -> None:
+        """Write that a request was refused, unless the audit has a line about it."""
+        if _AUDITED not in request.scope:
+            self.audit(request, request.path_params, f"refused: {detail}")
+
     def audit(self, request: Request, on: Mapping[str, Any], result: str, user: str = "") -> None:
         """Write a line of the audit about a request; `user` is the name that a login gave."""
+        request.scope[_AUDITED] = True
         visit = self.visit(request)
         who = visit.user
         audit.record(
@@ -255,9 +271,9 @@ class Gate:
             raise Refused(
                 Failure(
                     429,
-                    "Too many attempts",
-                    f"Try again in {round(wait_s) + 1} seconds.",
-                    "An administrator sets a new password with `kavka console-users --set`.",
+                    say("Too many attempts"),
+                    say("Try again in {wait_s} seconds.", wait_s=round(wait_s) + 1),
+                    say("An administrator sets a new password with `kavka console-users --set`."),
                 )
             )
         try:
@@ -279,9 +295,9 @@ class Gate:
             raise Refused(
                 Failure(
                     403,
-                    "No role was granted to you",
-                    "The login is right, and no grant of the console names you.",
-                    "Ask an administrator of the console for a grant.",
+                    say("No role was granted to you"),
+                    say("The login is right, and no grant of the console names you."),
+                    say("Ask an administrator of the console for a grant."),
                 )
             )
         self._sessions.end(request.cookies.get(self.cookie, ""))
@@ -326,7 +342,12 @@ class Gate:
     def _required_provider(self) -> Provider:
         if self.provider is None:
             raise Refused(
-                Failure(404, "Not found", "No OpenID provider is named.", "Use a password.")
+                Failure(
+                    404,
+                    say("Not found"),
+                    say("No OpenID provider is named."),
+                    say("Use a password."),
+                )
             )
         return self.provider
 
@@ -335,9 +356,9 @@ class Gate:
         return Refused(
             Failure(
                 401,
-                "Not logged in",
-                f"{error}.",
-                "Begin the login again; if it stays so, look at the console's log.",
+                say("Not logged in"),
+                as_is(f"{error}."),
+                say("Begin the login again; if it stays so, look at the console's log."),
             )
         )
 

@@ -2,7 +2,8 @@
 
 Only what a template itself says is translated, never a value that it shows: a topic may be called Topics. Texts are
 between tags, in the attributes that people read, and labels that a template has as strings. `chinese` has a table;
-`texts_of` returns what a template says, so that a test finds what is missing.
+`texts_of` returns what a template says, so that a test finds what is missing. What Python makes for people is a
+`Sentence`, and is translated as it is rendered.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jinja2.lexer import Token
 
-from kavka.console.chinese import CHINESE
+from kavka.console.chinese import CHINESE, CHINESE_SENTENCES
 
 LANGUAGES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "en": ("English", {}),
     "zh": ("中文", CHINESE),
 }
-"""By code: the language's own name, and its table."""
+"""By code: the language's own name, and its table of what templates say."""
+SENTENCES: Final[Mapping[str, Mapping[str, str]]] = {"en": {}, "zh": CHINESE_SENTENCES}
+"""By code: the table of the sentences that Python makes, by their templates."""
 COOKIE: Final = "kavka_language"
 PARAMETER: Final = "language"
 

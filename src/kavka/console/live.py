@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from kavka.console.failures import EXPECTED, Failure, Refused, failure_of
-from kavka.console.formats import plain
 from kavka.console.parameters import Arguments
+from kavka.console.sentences import say
 from kavka.console.subject import Page, Services
 
 T = TypeVar("T")
@@ -45,9 +45,9 @@ def event_of(name: str, data: str) -> str:
     return f"event: {name}\ndata: {data}\n\n"
 
 
-def failure_event(failure: Failure) -> str:
-    """Return the event that says why there is nothing to show: the status was sent long ago."""
-    return event_of("failure", json.dumps(plain(failure)))
+def failure_event(failure: Failure, table: Mapping[str, str]) -> str:
+    """Return the event that says, by a table of sentences, why there is nothing to show: the status was sent before."""
+    return event_of("failure", json.dumps(failure.translated(table)))
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) -> T:
@@ -56,7 +56,9 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T] | Any) 
     try:
         while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
             if await request.is_disconnected():
-                raise Refused(Failure(499, "Stopped", "The browser has left.", "Run it again."))
+                raise Refused(
+                    Failure(499, say("Stopped"), say("The browser has left."), say("Run it again."))
+                )
         return task.result()
     finally:
         if not task.done():
@@ -84,8 +86,11 @@ class LivePages:
         arguments: Arguments,
         name: str,
         text: Callable[[Any], str],
+        table: Mapping[str, str],
     ) -> StreamingResponse:
         """Return the events of a page: `name` with what `text` makes of a view, `failure` where there is none.
+
+        `table` is that of the reader's language for sentences.
 
         Raise Refused where as many as may be are open.
         """
@@ -93,9 +98,13 @@ class LivePages:
             raise Refused(
                 Failure(
                     503,
-                    "Too many readers",
-                    f"{self._open} pages of this console are shown live at this moment, which is its limit.",
-                    "Load the page again to see it as it is now.",
+                    say("Too many readers"),
+                    say(
+                        "{open} pages of this console are shown live at this moment, which is its "
+                        "limit.",
+                        open=self._open,
+                    ),
+                    say("Load the page again to see it as it is now."),
                 )
             )
 
@@ -104,7 +113,7 @@ class LivePages:
             self._open += 1
             try:
                 while self._is_still_in(request):
-                    event = await self._event(page, services, arguments, name, text)
+                    event = await self._event(page, services, arguments, name, text, table)
                     yield ": no change\n\n" if event == before else event
                     before = event
                     await asyncio.sleep(page.live_s)
@@ -120,11 +129,12 @@ class LivePages:
         arguments: Arguments,
         name: str,
         text: Callable[[Any], str],
+        table: Mapping[str, str],
     ) -> str:
         try:
             data = text(await self._view(page, services, arguments))
         except EXPECTED as error:  # the next one may be a view again
-            return failure_event(failure_of(error, self._servers))
+            return failure_event(failure_of(error, self._servers), table)
         return event_of(name, data)
 
     async def _view(self, page: Page, services: Services, arguments: Arguments) -> Any:

@@ -14,6 +14,7 @@ from kavka.console.bodies import form_of, json_of, require_json
 from kavka.console.failures import Failure, Refused
 from kavka.console.gate import Gate
 from kavka.console.security import Tokens
+from kavka.console.sentences import say
 
 _MOST_BODY_BYTES: Final = 16_384
 
@@ -87,9 +88,9 @@ class _LoginPages:
             raise Refused(
                 Failure(
                     400,
-                    "This request cannot be answered",
-                    "The body has no user and password.",
-                    'Send JSON such as {"user": "anna", "password": "..."}.',
+                    say("This request cannot be answered"),
+                    say("The body has no user and password."),
+                    say('Send JSON such as {"user": "anna", "password": "..."}.'),
                 )
             )
         session_id = await self._gate.log_in(request, name, password)

@@ -11,11 +11,19 @@ from kavka import __version__
 from kavka.console.failures import Failure
 from kavka.console.pages.messages import FILTERS
 from kavka.console.parameters import Parameter
+from kavka.console.sentences import Sentence
 from kavka.console.subject import Action, Download, Outcome, Page
 from kavka.console.views.messages import RecordView
 
 PREFIX = "/api"
-_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+_SIMPLE = {
+    str: "string",
+    Sentence: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    NoneType: "null",
+}
 
 
 class _Schemas:

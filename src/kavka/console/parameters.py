@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from kavka.console.failures import Refused, bad_request
+from kavka.console.sentences import Sentence, say
 
 Kind = Literal["text", "integer", "flag", "choice", "time", "secret"]
 """A `secret` is taken from a form or a body alone, and no page shows it."""
@@ -55,12 +56,27 @@ class Arguments:
         text = parameter.default if value is None else _as_text(value)
         most = (parameter.maximum if parameter.kind == "text" else None) or _MOST_CHARACTERS
         if len(text) > most:
-            raise Refused(bad_request(f"{name} has more than {most} characters."))
+            raise Refused(
+                bad_request(say("{name} has more than {most} characters.", name=name, most=most))
+            )
         if parameter.required and not text.strip():
-            raise Refused(bad_request(f"{name} is missing: {parameter.summary}"))
+            raise Refused(
+                bad_request(
+                    say("{name} is missing: {summary}", name=name, summary=parameter.summary)
+                )
+            )
         if parameter.kind == "choice" and text not in parameter.choices:
             listed = ", ".join(parameter.choices)
-            raise Refused(bad_request(f"{name} is {text[:100]!r}, and can be one of: {listed}."))
+            raise Refused(
+                bad_request(
+                    say(
+                        "{name} is {text!r}, and can be one of: {listed}.",
+                        name=name,
+                        text=text[:100],
+                        listed=listed,
+                    )
+                )
+            )
         return text
 
     def integer(self, name: str) -> int | None:
@@ -72,15 +88,30 @@ class Arguments:
         try:
             number = int(text)
         except ValueError:
-            raise Refused(bad_request(f"{name} is {text[:100]!r}, not a whole number.")) from None
+            raise Refused(
+                bad_request(
+                    say("{name} is {text!r}, not a whole number.", name=name, text=text[:100])
+                )
+            ) from None
         low, high = parameter.minimum, parameter.maximum
         if (low is not None and number < low) or (high is not None and number > high):
-            bounds = " ".join(
-                f"{word} {bound}"
-                for word, bound in (("from", low), ("to", high))
-                if bound is not None
+            bounds = (
+                say("from {low}", low=low)
+                if high is None
+                else say("to {high}", high=high)
+                if low is None
+                else say("from {low} to {high}", low=low, high=high)
             )
-            raise Refused(bad_request(f"{name} is {number}, and can be {bounds}."))
+            raise Refused(
+                bad_request(
+                    say(
+                        "{name} is {number}, and can be {bounds}.",
+                        name=name,
+                        number=number,
+                        bounds=bounds,
+                    )
+                )
+            )
         return number
 
     def number(self, name: str) -> int:
@@ -95,7 +126,11 @@ class Arguments:
             return True
         if text in _FALSE:
             return False
-        raise Refused(bad_request(f"{name} is {text[:100]!r}, and can be true or false."))
+        raise Refused(
+            bad_request(
+                say("{name} is {text!r}, and can be true or false.", name=name, text=text[:100])
+            )
+        )
 
     def time_ms(self, name: str) -> int | None:
         """Return a time in milliseconds since 1970; ISO 8601 without an offset is UTC."""
@@ -104,26 +139,41 @@ class Arguments:
             return None
         if text.isdecimal():
             if len(text) > 18:  # more than a record's time can be
-                raise Refused(bad_request(f"{name} is {text[:100]}, not a time in milliseconds."))
+                raise Refused(
+                    bad_request(
+                        say(
+                            "{name} is {text}, not a time in milliseconds.",
+                            name=name,
+                            text=text[:100],
+                        )
+                    )
+                )
             return int(text)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
             raise Refused(
                 bad_request(
-                    f"{name} is {text[:100]!r}, not a time such as 2026-11-26T14:00 or milliseconds since 1970."
+                    say(
+                        "{name} is {text!r}, not a time such as 2026-11-26T14:00 or milliseconds since "
+                        "1970.",
+                        name=name,
+                        text=text[:100],
+                    )
                 )
             ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         found = round(moment.timestamp() * 1000)
         if found < 0:
-            raise Refused(bad_request(f"{name} is before 1970."))
+            raise Refused(bad_request(say("{name} is before 1970.", name=name)))
         return found
 
-    def confirm(self, wanted: str, refusal: str, act: str) -> None:
+    def confirm(self, wanted: str, refusal: Sentence, act: Sentence) -> None:
         """Raise Refused for a change whose `confirm` is another text; the advice is to type it for the act."""
         if self.text("confirm") != wanted:
-            raise Refused(bad_request(refusal, f"Type {wanted} to {act}."))
+            raise Refused(
+                bad_request(refusal, say("Type {wanted} to {act}.", wanted=wanted, act=act))
+            )
 
     def values(self) -> dict[str, str]:
         """Return what forms show: each declared value as it was given, or its default."""

@@ -28,6 +28,7 @@ from kavka.client.schemas.framing import unframe
 from kavka.client.schemas.registry import SchemaRegistry
 from kavka.client.schemas.serializers import SchemaDeserializer
 from kavka.console.failures import Failure, Refused
+from kavka.console.sentences import as_is, say
 
 T = TypeVar("T")
 
@@ -144,38 +145,46 @@ def no_registry() -> Refused:
     return Refused(
         Failure(
             404,
-            "No schema registry",
-            "This console was started without a schema registry.",
-            "Start it with --schema-registry http://host:8081.",
+            say("No schema registry"),
+            say("This console was started without a schema registry."),
+            say("Start it with --schema-registry http://host:8081."),
         )
     )
 
 
 def _failure_of(error: SchemaError, url: str) -> Failure:
-    sentence = f"{error}."
+    sentence = as_is(f"{error}.")
     if isinstance(error, RegistryUnavailable):
         return Failure(
-            503, "The schema registry does not answer", sentence, f"Check that one runs at {url}."
+            503,
+            say("The schema registry does not answer"),
+            sentence,
+            say("Check that one runs at {url}.", url=url),
         )
     if isinstance(error, SchemaNotFound):
-        return Failure(404, "Not found", sentence, "Look at the list of subjects.")
+        return Failure(404, say("Not found"), sentence, say("Look at the list of subjects."))
     if isinstance(error, IncompatibleSchema):
         return Failure(
             409,
-            "The registry refuses this schema",
+            say("The registry refuses this schema"),
             sentence,
-            "Change the schema, or the compatibility level of the subject.",
+            say("Change the schema, or the compatibility level of the subject."),
         )
     if isinstance(error, MissingExtra):
-        return Failure(501, "A library is missing", sentence, "Start the console again with it.")
+        return Failure(
+            501, say("A library is missing"), sentence, say("Start the console again with it.")
+        )
     status = error.status if isinstance(error, RegistryError) else 400
     if status in (401, 403):
         return Failure(
             403,
-            "The schema registry refuses the console",
+            say("The schema registry refuses the console"),
             sentence,
-            "Check the file of --schema-registry-config.",
+            say("Check the file of --schema-registry-config."),
         )
     return Failure(
-        422, "The schema registry refuses this", sentence, "Correct the values and try again."
+        422,
+        say("The schema registry refuses this"),
+        sentence,
+        say("Correct the values and try again."),
     )

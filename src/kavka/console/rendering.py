@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -13,10 +13,32 @@ import jinja2
 from kavka import __version__
 from kavka.console import formats
 from kavka.console.history.charts import amount
-from kavka.console.languages import LANGUAGES, Translation
+from kavka.console.languages import LANGUAGES, SENTENCES, Translation
+from kavka.console.sentences import Sentence, say
 
 HERE: Final = Path(__file__).parent
 ASSETS: Final = HERE / "assets"
+
+
+SCRIPT_TEXTS: Final = {
+    "again": say("Go on"),
+    "ended": say(
+        "Following ended: the console or the cluster does not answer. Load the page again."
+    ),
+    "follow": say("Follow live"),
+    "following": say("Following: {total} records since you began, {rate}/s."),
+    "overflow": say(
+        "Following: {total} records since you began, {rate}/s; {left} of the last half second are not shown."
+    ),
+    "pause": say("Pause"),
+    "paused": say("Paused. Records since you began: {total}."),
+    "stale": say(
+        "Not refreshed since {time}: the console or the cluster does not answer. Trying again."
+    ),
+    "time": say("Time"),
+    "waiting": say("Following: waiting for records …"),
+}
+"""The sentences of the script; it puts the values in, so the braces stay here."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:
@@ -24,6 +46,7 @@ def environment(language: str = "en") -> jinja2.Environment:
     _, table = LANGUAGES[language]
     made = jinja2.Environment(
         extensions=[Translation] if table else [],
+        finalize=_in_language(SENTENCES[language]),
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -41,8 +64,22 @@ def environment(language: str = "en") -> jinja2.Environment:
         part=part_of_path,
         query=query_with,
     )
-    made.globals.update(translations=table, version=__version__, assets_version=_assets_version())
+    made.globals.update(
+        script_texts=SCRIPT_TEXTS,
+        translations=table,
+        version=__version__,
+        assets_version=_assets_version(),
+    )
     return made
+
+
+def _in_language(table: Mapping[str, str]) -> Callable[[Any], Any]:
+    """Return what Jinja2 calls for each value that a template shows, before it is escaped."""
+
+    def finalize(value: Any) -> Any:
+        return value.translated(table) if isinstance(value, Sentence) else value
+
+    return finalize
 
 
 def part_of_path(text: str) -> str:

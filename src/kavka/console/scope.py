@@ -25,16 +25,18 @@ from kavka.console.access.roles import Need, Role, User
 from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused
-from kavka.console.history.groups import GroupFigures
-from kavka.console.history.recorder import History
+from kavka.console.history.groups import of_topics
+from kavka.console.history.recorder import Chart, History
+from kavka.console.history.series import Metric
 from kavka.console.history.snapshot import Snapshot
 from kavka.console.sampler import RateHistory, Sampler
+from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.subject import Services
 from kavka.ids import TopicPartition
 
 T = TypeVar("T")
 
-_UNMASKED: Final = ", and no mask that holds"
+_UNMASKED: Final = say(", and no mask that holds")
 
 
 def scoped(
@@ -60,31 +62,49 @@ def scoped(
     )
 
 
-def forbidden(detail: str) -> Refused:
+def forbidden(detail: Sentence) -> Refused:
     """Return the refusal of what a role does not include."""
     return Refused(
         Failure(
             403,
-            "Your role does not allow this",
+            say("Your role does not allow this"),
             detail,
-            "Ask an administrator of the console for a grant.",
+            say("Ask an administrator of the console for a grant."),
         )
     )
 
 
-def _needs_all(what: str = "It", more: str = "") -> Refused:
+def _needs_all(what: str = "", more: Sentence = NOTHING) -> Refused:
     """Return the refusal of what is for users with a role on everything."""
-    return forbidden(f"{what} needs a role on all topics and groups{more}.")
+    return forbidden(
+        say(
+            "{what} needs a role on all topics and groups{more}.",
+            what=as_is(what) if what else say("It"),
+            more=more,
+        )
+    )
 
 
 def _require_topic(user: User, role: Role, topic: str) -> None:
     if not user.may(role, topic=topic):
-        raise forbidden(f"It needs the role {role.label} on the topic {topic[:250]!r}.")
+        raise forbidden(
+            say(
+                "It needs the role {role} on the topic {topic!r}.",
+                role=role.label,
+                topic=topic[:250],
+            )
+        )
 
 
 def _require_group(user: User, role: Role, group: str) -> None:
     if not user.may(role, group=group):
-        raise forbidden(f"It needs the role {role.label} on the group {group[:250]!r}.")
+        raise forbidden(
+            say(
+                "It needs the role {role} on the group {group!r}.",
+                role=role.label,
+                group=group[:250],
+            )
+        )
 
 
 class ScopedCluster:
@@ -404,23 +424,58 @@ class ScopedRecorder:
         """Wrap the history."""
         self._history = history
         self._user = user
+        # A reason may name topics and groups of others.
         self.note = history.note
+        if self.note and not user.may_on_all(Role.VIEWER):
+            self.note = say(
+                "The newest look at the cluster was not kept whole. Users with a role on everything see the reason."
+            )
 
     def __getattr__(self, name: str) -> Any:
         """Refuse what is not known here."""
         raise _needs_all(name)
 
-    async def charts(self, kind: str, name: str, *arguments: Any) -> Any:
-        """Return charts of a topic or a group of the user."""
+    async def charts(
+        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int
+    ) -> list[Chart]:
+        """Return charts of a topic or a group of the user; of a group's lag, what is in the user's topics."""
         if kind == "topic":
             _require_topic(self._user, Role.VIEWER, name)
         elif kind == "group":
             _require_group(self._user, Role.VIEWER, name)
         elif not self._user.may_on_all(Role.VIEWER):
             raise forbidden(
-                f"The history of the {kind} needs the role viewer on all topics and groups."
+                say(
+                    "The history of the {kind} needs the role viewer on all topics and groups.",
+                    kind=kind,
+                )
             )
-        return await self._history.charts(kind, name, *arguments)
+        if kind != "group" or self._user.may_on_all(Role.VIEWER):
+            return await self._history.charts(kind, name, metrics, span_s)
+        topics, begin_s = await self._history.topics_of_group(name)
+        seen = {topic for topic in topics if self._sees(topic)}
+        if seen == topics:
+            return await self._history.charts(kind, name, metrics, span_s, begin_s)
+        return await self._history.lag_in_topics(name, seen, span_s, begin_s)
+
+    async def limits(self, kind: str, name: str) -> Sentence:
+        """Return what the charts of a group lack, because the user does not see all of its topics."""
+        if kind != "group" or self._user.may_on_all(Role.VIEWER):
+            return NOTHING
+        topics, begin_s = await self._history.topics_of_group(name)
+        if not all(map(self._sees, topics)):
+            return say(
+                "The group reads topics that your role does not cover: the lag is that in your topics, and the lag "
+                "in time and the records read are not shown."
+            )
+        if begin_s:
+            return say(
+                "What is older is not shown: it is not known which topics the group had then."
+            )
+        return NOTHING
+
+    def _sees(self, topic: str) -> bool:
+        return self._user.may(Role.VIEWER, topic=topic)
 
     @property
     def latest(self) -> Snapshot | None:
@@ -429,18 +484,11 @@ class ScopedRecorder:
         if found is None:
             return None
         seen = {
-            name: self._with_topics(one)
+            name: of_topics(one, self._sees)
             for name, one in found.groups.items()
             if self._user.may(Role.VIEWER, group=name)
         }
         return Snapshot(found.at_s, groups=seen)
-
-    def _with_topics(self, group: GroupFigures) -> GroupFigures:
-        """Return a group without the partition that stands longest, where that is one of a topic of others."""
-        topic = group.stuck_partition.rpartition("-")[0]
-        if not topic or self._user.may(Role.VIEWER, topic=topic):
-            return group
-        return group._replace(stuck_s=0.0, stuck_partition="")
 
 
 class ScopedSampler:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from kavka.console.access.exposure import Exposure, answers_to
 from kavka.console.failures import Failure
+from kavka.console.sentences import say
 
 COOKIE: Final = "kavka_console"
 TOKEN_FIELD: Final = "csrf_token"
@@ -74,16 +75,22 @@ def refusal_of_request(headers: Mapping[str, str], exposure: Exposure) -> Failur
     if exposure.public_url:
         return Failure(
             421,
-            "This console answers to its own name only",
-            f"The request names the host {host[:100]!r}.",
-            f"Open {exposure.origin}; a reverse proxy has to pass the header Host on.",
+            say("This console answers to its own name only"),
+            say("The request names the host {host!r}.", host=host[:100]),
+            say(
+                "Open {origin}; a reverse proxy has to pass the header Host on.",
+                origin=exposure.origin,
+            ),
         )
     return Failure(
         421,
-        "This console answers to local names only",
-        f"The request names the host {host[:100]!r}, and a console without a public address answers to localhost, "
-        "127.0.0.1 and [::1] alone.",
-        "Open it by one of these names.",
+        say("This console answers to local names only"),
+        say(
+            "The request names the host {host!r}, and a console without a public address "
+            "answers to localhost, 127.0.0.1 and [::1] alone.",
+            host=host[:100],
+        ),
+        say("Open it by one of these names."),
     )
 
 
@@ -93,9 +100,9 @@ def _refusal_of_embedding(headers: Mapping[str, str]) -> Failure | None:
         return None
     return Failure(
         403,
-        "This request was refused",
-        "A page of another site has made it.",
-        "Open the console in a tab of its own.",
+        say("This request was refused"),
+        say("A page of another site has made it."),
+        say("Open the console in a tab of its own."),
     )
 
 
@@ -108,9 +115,11 @@ def refusal_of_change(headers: Mapping[str, str], *, has_token: bool) -> Failure
         return None
     return Failure(
         403,
-        "This change was refused",
-        "It did not come from a page of this console, or from one of an earlier run of it.",
-        "Load the page again and repeat it. Programs send JSON, with the header Content-Type: application/json.",
+        say("This change was refused"),
+        say("It did not come from a page of this console, or from one of an earlier run of it."),
+        say(
+            "Load the page again and repeat it. Programs send JSON, with the header Content-Type: application/json."
+        ),
     )
 
 

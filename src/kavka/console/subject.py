@@ -16,6 +16,7 @@ from kavka.console.history.recorder import History
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
 from kavka.console.sampler import Sampler
+from kavka.console.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,15 @@ class Page:
     """`load` is cancelled when the browser has left: its work is for nothing then."""
     live_s: float = 0
     """Seconds between two views of the page as server-sent events; 0: there are none."""
+    audited: str = ""
+    """The parameter that makes a request one for the audit, where it is given; the view has an `outcome` then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The change that an action has made, and the page that shows it."""
 
-    message: str
+    message: Sentence
     location: str
 
 

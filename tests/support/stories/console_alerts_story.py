@@ -18,6 +18,7 @@ from kavka.console.alerts.book import Book, Change, State
 from kavka.console.alerts.conditions import Observation, matches
 from kavka.console.alerts.messages import grouped, messages_of
 from kavka.console.alerts.rules import Rules, parse
+from kavka.console.sentences import as_is
 from kavka.settings.durations import duration_ms
 from support.stories.alerts_story import short
 
@@ -61,7 +62,8 @@ class Story:
         for word in words:
             subject, _, value = word.partition("=")
             found = None if value == "?" else float(value)
-            observations.append(Observation(subject, found, f"{subject} is {value}.", "/group"))
+            said = as_is(f"{subject} is {value}.")
+            observations.append(Observation(subject, found, said, "/group"))
         for rule in self.rules.rules:
             if rule.name == name:
                 changes += self.book.evaluate(

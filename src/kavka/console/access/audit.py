@@ -1,4 +1,4 @@
-"""The audit of the console: one line of JSON for each login, change and refusal.
+"""The audit of the console: one line of JSON for each login, change, statement of SQL and refusal.
 
 A line has no values of records, no passwords and no tokens; JSON escapes line breaks, so no value makes a second line.
 """
@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 _SECRET: Final = ("password", "csrf_token", "code", "state")
 _MOST_CHARACTERS: Final = 500
+_MOST_OF: Final = {"statement": 4000}
+"""Characters of values that are longer than others."""
 
 
 def record(
@@ -31,7 +33,7 @@ def record(
                 "address": address,
                 "action": action,
                 "on": {
-                    name: value[:_MOST_CHARACTERS]
+                    name: _bounded(value, _MOST_OF.get(name, _MOST_CHARACTERS))
                     for name, value in on.items()
                     if name not in _SECRET and value
                 },
@@ -39,3 +41,8 @@ def record(
             }
         ),
     )
+
+
+def _bounded(value: str, most: int) -> str:
+    """Return a value, or its beginning and how long it is: what follows is known to be missing."""
+    return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"

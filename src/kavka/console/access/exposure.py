@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kavka.console.failures import Failure
+from kavka.console.sentences import say
 
 DEFAULT_PORT: Final = 8080
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -126,24 +127,26 @@ def sender_of(
         if not exposure.public_url and any(name in headers for name in _FORWARDED):
             return Failure(
                 421,
-                "This console is behind a proxy that it does not know",
-                "The request has a header of a reverse proxy, and the console was started for this machine alone.",
-                "Start it with --proxy, --public-url and --access, or connect to it directly.",
+                say("This console is behind a proxy that it does not know"),
+                say(
+                    "The request has a header of a reverse proxy, and the console was started for this machine alone."
+                ),
+                say("Start it with --proxy, --public-url and --access, or connect to it directly."),
             )
         return Sender(peer, scheme)
     if not exposure.is_proxy(peer):
         return Failure(
             403,
-            "This console answers to its proxy only",
-            "The connection does not come from the reverse proxy.",
-            f"Open {exposure.origin}.",
+            say("This console answers to its proxy only"),
+            say("The connection does not come from the reverse proxy."),
+            say("Open {origin}.", origin=exposure.origin),
         )
     if headers.get("x-forwarded-proto", "").strip().lower() != "https":
         return Failure(
             421,
-            "The reverse proxy does not say that TLS was used",
-            "X-Forwarded-Proto is not https.",
-            "Have the proxy set X-Forwarded-Proto, and send http to https.",
+            say("The reverse proxy does not say that TLS was used"),
+            say("X-Forwarded-Proto is not https."),
+            say("Have the proxy set X-Forwarded-Proto, and send http to https."),
         )
     return Sender(_client(headers.get("x-forwarded-for", ""), exposure) or peer, "https")
 

@@ -30,10 +30,14 @@ from typing import Final, NamedTuple
 
 from kavka.console.alerts.conditions import Observation
 from kavka.console.alerts.rules import Rule
+from kavka.console.sentences import parts_of, restored, say
 from kavka.core.incident import FIRING, RESOLVED, EventName, Instance, Phase, is_stale, step
 
-NO_LONGER_THERE: Final = "It is no longer there."
-NO_SUCH_RULE: Final = "The rule was removed."
+NO_LONGER_THERE: Final = say("It is no longer there.")
+NO_SUCH_RULE: Final = say("The rule was removed.")
+
+
+_SENTENCES: Final = ("sentence", "muted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,17 @@ class State(Instance):
 
     def to_json(self) -> str:
         """Return it as the file keeps it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        parts = {name: parts_of(getattr(self, name)) for name in _SENTENCES}
+        return json.dumps({**asdict(self), "parts": parts}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> State:
         """Return what `to_json` was of. Fields of a later release are left out."""
-        given = {k: v for k, v in json.loads(text).items() if k in cls.__dataclass_fields__}
-        return cls(**{**given, "phase": Phase(given["phase"])})
+        document = json.loads(text)
+        given = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
+        parts = document.get("parts", {})
+        said = {name: restored(given.get(name, ""), parts.get(name)) for name in _SENTENCES}
+        return cls(**{**given, **said, "phase": Phase(given["phase"])})
 
 
 class Key(NamedTuple):

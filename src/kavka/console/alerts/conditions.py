@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from kavka.console.formats import count_text, rate_text, seconds_text
 from kavka.console.history.snapshot import Snapshot, used_share
+from kavka.console.sentences import Sentence, as_is, say
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Observation(NamedTuple):
 
     subject: str
     value: float | None
-    sentence: str
+    sentence: Sentence
     """The case, for people."""
     location: str = ""
     """The page of the console that shows it."""
@@ -61,11 +62,11 @@ class Condition:
     """A condition: the subjects that it has, the measure of its threshold, and its default."""
 
     name: str
-    summary: str
+    summary: Sentence
     subjects: Subjects
     measure: Measure
     observe: Observe
-    advice: str
+    advice: Sentence
     is_above: bool | None = True
     """True if values above the threshold are bad, False if those below; None: the rule says."""
     default: float | None = None
@@ -82,23 +83,36 @@ def _group(name: str) -> str:
 
 def _lag_records(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, group in target.of(look.groups):
-        said = f"Group {name} has {count_text(group.lag_records)} records to read."
+        said = say(
+            "Group {name} has {lag_records} records to read.",
+            name=name,
+            lag_records=count_text(group.lag_records),
+        )
         yield Observation(name, group.lag_records, said, _group(name))
 
 
 def _lag_seconds(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, group in target.of(look.groups):
-        said = f"Group {name} is {seconds_text(group.lag_seconds)} behind, {count_text(group.lag_records)} records."
+        said = say(
+            "Group {name} is {lag} behind, {lag_records} records.",
+            name=name,
+            lag=seconds_text(group.lag_seconds),
+            lag_records=count_text(group.lag_records),
+        )
         yield Observation(name, group.lag_seconds, said, _group(name))
 
 
 def _stuck(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, group in target.of(look.groups):
         value = _known(group.stuck_s, group.is_stuck_known, target.threshold)
-        stood = f"{group.stuck_partition} for {seconds_text(group.stuck_s)}"
-        said = f"Group {name} has committed nothing in {stood}, and records wait."
+        said = say(
+            "Group {name} has committed nothing in {partition} for {time}, and records wait.",
+            name=name,
+            partition=group.stuck_partition,
+            time=seconds_text(group.stuck_s),
+        )
         if not group.stuck_partition:
-            said = f"Group {name} goes on."
+            said = say("Group {name} goes on.", name=name)
         yield Observation(name, value, said, _group(name))
 
 
@@ -106,9 +120,14 @@ def _falling_behind(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, group in target.of(look.groups):
         value = None if group.is_falling_behind is None else float(group.is_falling_behind)
         growth, lag = rate_text(group.growth_per_s), count_text(group.lag_records)
-        said = f"The lag of group {name} grows by {growth}, to {lag} records."
+        said = say(
+            "The lag of group {name} grows by {growth}, to {lag} records.",
+            name=name,
+            growth=growth,
+            lag=lag,
+        )
         if not value:
-            said = f"Group {name} keeps up."
+            said = say("Group {name} keeps up.", name=name)
         yield Observation(name, value, said, _group(name))
 
 
@@ -116,16 +135,24 @@ def _empty(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, group in target.of(look.groups):
         waits = group.lag_records
         value = 0.0 if group.state != "Empty" else None if waits is None else float(waits > 0)
-        said = f"Group {name} has no member, and {count_text(waits)} records wait."
+        said = say(
+            "Group {name} has no member, and {waits} records wait.",
+            name=name,
+            waits=count_text(waits),
+        )
         if not value:
-            said = f"Group {name} is {group.state or 'there'}."
+            said = say("Group {name} is {state}.", name=name, state=group.state or say("there"))
         yield Observation(name, value, said, _group(name))
 
 
 def _no_data(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, topic in target.of(look.topics):
         value = _known(topic.idle_s, topic.is_idle_known, target.threshold)
-        said = f"Topic {name} has had no record for {seconds_text(topic.idle_s)}."
+        said = say(
+            "Topic {name} has had no record for {idle_s}.",
+            name=name,
+            idle_s=seconds_text(topic.idle_s),
+        )
         yield Observation(name, value, said, _topic(name))
 
 
@@ -135,25 +162,41 @@ def _topic(name: str) -> str:
 
 def _rate(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, topic in target.of(look.topics):
-        said = f"{rate_text(topic.records_in)} records are written to topic {name}."
+        said = say(
+            "{records_in} records are written to topic {name}.",
+            records_in=rate_text(topic.records_in),
+            name=name,
+        )
         yield Observation(name, topic.records_in, said, _topic(name))
 
 
 def _under_replicated(look: Snapshot, target: Target) -> Iterator[Observation]:
-    yield from _partitions(look, target, "under_replicated", "fewer replicas in sync than assigned")
+    yield from _partitions(
+        look, target, "under_replicated", say("fewer replicas in sync than assigned")
+    )
 
 
 def _offline(look: Snapshot, target: Target) -> Iterator[Observation]:
-    yield from _partitions(look, target, "offline", "no leader")
+    yield from _partitions(look, target, "offline", say("no leader"))
 
 
-def _partitions(look: Snapshot, target: Target, what: str, said: str) -> Iterator[Observation]:
+def _partitions(look: Snapshot, target: Target, what: str, said: Sentence) -> Iterator[Observation]:
     for name in {*look.topics, *look.health}:
         if target.matches(name):
             health = look.health.get(name)
             count = 0 if health is None else getattr(health, what)
-            partitions = "1 partition has" if count == 1 else f"{count} partitions have"
-            yield Observation(name, count, f"Topic {name}: {partitions} {said}.", _topic(name))
+            yield Observation(
+                name,
+                count,
+                say(
+                    "Topic {name}: {count} partition{s_have} {said}.",
+                    name=name,
+                    count=count,
+                    s_have=" has" if count == 1 else "s have",
+                    said=said,
+                ),
+                _topic(name),
+            )
 
 
 def _broker_gone(look: Snapshot, target: Target) -> Iterator[Observation]:
@@ -162,14 +205,20 @@ def _broker_gone(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name in {*live, *target.exact}:
         if target.matches(name):
             is_live = live.get(name, False)
-            said = f"Broker {name} is {'in' if is_live else 'not in'} the cluster."
+            said = (
+                say("Broker {name} is in the cluster.", name=name)
+                if is_live
+                else say("Broker {name} is not in the cluster.", name=name)
+            )
             yield Observation(name, float(not is_live), said, "/brokers")
 
 
 def _no_controller(look: Snapshot, target: Target) -> Iterator[Observation]:
     gone = look.controller is None
     said = (
-        "No broker is the controller." if gone else f"Broker {look.controller} is the controller."
+        say("No broker is the controller.")
+        if gone
+        else say("Broker {controller} is the controller.", controller=look.controller)
     )
     yield Observation("cluster", float(gone), said, "/brokers")
 
@@ -178,8 +227,13 @@ def _disk_used(look: Snapshot, target: Target) -> Iterator[Observation]:
     for row in look.brokers:
         name, share = str(row.broker_id), used_share(row)
         if target.matches(name) and row.is_live:
-            said = "is not known" if share is None else f"is {share:.0%} used"
-            yield Observation(name, share, f"The disk of broker {name} {said}.", f"/brokers/{name}")
+            said = say("is not known") if share is None else say("is {share:.0%} used", share=share)
+            yield Observation(
+                name,
+                share,
+                say("The disk of broker {name} {said}.", name=name, said=said),
+                f"/brokers/{name}",
+            )
 
 
 def _disk_full_in(look: Snapshot, target: Target) -> Iterator[Observation]:
@@ -188,37 +242,59 @@ def _disk_full_in(look: Snapshot, target: Target) -> Iterator[Observation]:
         if target.matches(name) and row.is_live:
             if row.broker_id not in look.disk_full_s:
                 yield Observation(
-                    name, None, f"The disk of broker {name} is not known for long enough."
+                    name,
+                    None,
+                    say("The disk of broker {name} is not known for long enough.", name=name),
                 )
                 continue
             left_s = look.disk_full_s[row.broker_id]
             said = (
-                "does not fill"
+                say("does not fill")
                 if left_s is None
-                else f"is full in {seconds_text(left_s)}, as it fills now"
+                else say("is full in {left_s}, as it fills now", left_s=seconds_text(left_s))
             )
             value = float("inf") if left_s is None else left_s
-            yield Observation(name, value, f"The disk of broker {name} {said}.", f"/brokers/{name}")
+            yield Observation(
+                name,
+                value,
+                say("The disk of broker {name} {said}.", name=name, said=said),
+                f"/brokers/{name}",
+            )
 
 
 def _pipeline_failing(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, flow in target.of(look.pipelines or {}):
         failing = flow.state == "failed" or (flow.state == "waiting" and bool(flow.error))
-        said = f"Flow {name} is {flow.state}" + (f": {flow.error[:300]}" if failing else ".")
+        said = (
+            say(
+                "Flow {name} is {state}: {error}",
+                name=name,
+                state=flow.state,
+                error=flow.error[:300],
+            )
+            if failing
+            else say("Flow {name} is {state}.", name=name, state=flow.state)
+        )
         yield Observation(name, float(failing), said)
 
 
 def _pipeline_lag(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, flow in target.of(look.pipelines or {}):
         if not flow.is_over:
-            said = f"Flow {name} is {seconds_text(flow.lag_seconds)} behind."
+            said = say(
+                "Flow {name} is {lag} behind.", name=name, lag=seconds_text(flow.lag_seconds)
+            )
             yield Observation(name, flow.lag_seconds, said)
 
 
 def _pipeline_silent(look: Snapshot, target: Target) -> Iterator[Observation]:
     for name, flow in target.of(look.pipelines or {}):
         value = 0.0 if flow.is_over else flow.silent_s
-        said = f"Flow {name} has reported nothing for {seconds_text(flow.silent_s)}."
+        said = say(
+            "Flow {name} has reported nothing for {silent_s}.",
+            name=name,
+            silent_s=seconds_text(flow.silent_s),
+        )
         yield Observation(name, value, said)
 
 
@@ -227,73 +303,95 @@ def _certificate(look: Snapshot, target: Target) -> Iterator[Observation]:
         found = look.certificates.get(address)
         if isinstance(found, float):
             left_s = found - look.at_s
-            said = f"expires in {seconds_text(left_s)}" if left_s > 0 else "has expired"
-            yield Observation(address, left_s, f"The certificate of {address} {said}.")
+            said = (
+                say("expires in {left_s}", left_s=seconds_text(left_s))
+                if left_s > 0
+                else say("has expired")
+            )
+            yield Observation(
+                address,
+                left_s,
+                say("The certificate of {address} {said}.", address=address, said=said),
+            )
         else:
-            said = found or "it was not asked yet"
-            yield Observation(address, None, f"The certificate of {address} is not known: {said}.")
+            said = as_is(found) if found else say("it was not asked yet")
+            yield Observation(
+                address,
+                None,
+                say(
+                    "The certificate of {address} is not known: {said}.", address=address, said=said
+                ),
+            )
 
 
 def _unreachable(look: Snapshot, target: Target) -> Iterator[Observation]:
-    yield Observation("cluster", 0.0, "The console reaches the cluster.", "/")
+    yield Observation("cluster", 0.0, say("The console reaches the cluster."), "/")
 
 
 UNREACHABLE: Final = "cluster_unreachable"
 DISK_FULL_IN: Final = "disk_full_in"
 
-_LAG_ADVICE: Final = (
+_LAG_ADVICE: Final = say(
     "Look at the group's page which partitions are behind. Add members up to the number of partitions, or make the "
     "work on a record shorter."
 )
 
 _CONDITIONS: Final = (
-    Condition("group_lag_records", "a group has more records to read", "groups", "number", _lag_records,
+    Condition("group_lag_records", say("a group has more records to read"), "groups", "number", _lag_records,
               _LAG_ADVICE),
-    Condition("group_lag_seconds", "the oldest unread record of a group is older", "groups", "duration", _lag_seconds,
+    Condition("group_lag_seconds", say("the oldest unread record of a group is older"), "groups", "duration",
+              _lag_seconds,
               _LAG_ADVICE),
-    Condition("group_stuck", "records wait, and a group's offset stands still for longer", "groups", "duration", _stuck,
-              "Look at the log of the member that has this partition: it may hang, or fail at the same record again "
-              "and again. A record that cannot be handled is seen from the committed offset on the group's page.",
+    Condition("group_stuck", say("records wait, and a group's offset stands still for longer"), "groups", "duration",
+              _stuck,
+              say("Look at the log of the member that has this partition: it may hang, or fail at the "
+              "same record again and again. A record that cannot be handled is seen from the committed offset on the "
+              "group's page."),
               default=600.0),
-    Condition("group_falling_behind", "a group reads, and its lag grows through a quarter of an hour", "groups", "flag",
+    Condition("group_falling_behind", say("a group reads, and its lag grows through a quarter of an hour"), "groups",
+              "flag",
               _falling_behind,
-              "Records come faster than the group reads them. Add members up to the number of partitions, or make the "
-              "work on a record shorter.", default=0.5),
-    Condition("group_empty", "a group has no member, and records wait", "groups", "flag", _empty,
-              "Start the group's program, or delete the group if it is not needed any more.", default=0.5),
-    Condition("topic_no_data", "no record came into a topic for longer", "topics", "duration", _no_data,
-              "Look whether the programs that write to it run, and what their logs say."),
-    Condition("topic_rate", "records are written to a topic faster, or slower", "topics", "number", _rate,
-              "Look at the topic's chart when it began, and which program writes more or less since.", is_above=None),
-    Condition("under_replicated", "more partitions of a topic lack replicas in sync", "topics", "number",
+              say("Records come faster than the group reads them. Add members up to the number of partitions, or make "
+              "the work on a record shorter."), default=0.5),
+    Condition("group_empty", say("a group has no member, and records wait"), "groups", "flag", _empty,
+              say("Start the group's program, or delete the group if it is not needed any more."), default=0.5),
+    Condition("topic_no_data", say("no record came into a topic for longer"), "topics", "duration", _no_data,
+              say("Look whether the programs that write to it run, and what their logs say.")),
+    Condition("topic_rate", say("records are written to a topic faster, or slower"), "topics", "number", _rate,
+              say("Look at the topic's chart when it began, and which program writes more or less since."),
+              is_above=None),
+    Condition("under_replicated", say("more partitions of a topic lack replicas in sync"), "topics", "number",
               _under_replicated,
-              "Look whether a broker is gone, or its disk or network is slow. Records are safe while one replica in "
-              "sync remains.", default=0.0),
-    Condition("offline", "more partitions of a topic have no leader", "topics", "number", _offline,
-              "Nothing can be written or read there. Start the brokers that hold a replica in sync.", default=0.0),
-    Condition("broker_gone", "a broker that has replicas, or that the rule names, is not in the cluster", "brokers",
-              "flag", _broker_gone, "Look at the broker's machine and its log, and start it again.", default=0.5),
-    Condition("no_controller", "no broker is the controller", "", "flag", _no_controller,
-              "No leader is elected meanwhile. Look at the brokers' logs, and at the registry or the controllers.",
+              say("Look whether a broker is gone, or its disk or network is slow. Records are safe while one replica "
+              "in sync remains."), default=0.0),
+    Condition("offline", say("more partitions of a topic have no leader"), "topics", "number", _offline,
+              say("Nothing can be written or read there. Start the brokers that hold a replica in sync."), default=0.0),
+    Condition("broker_gone", say("a broker that has replicas, or that the rule names, is not in the cluster"),
+              "brokers",
+              "flag", _broker_gone, say("Look at the broker's machine and its log, and start it again."), default=0.5),
+    Condition("no_controller", say("no broker is the controller"), "", "flag", _no_controller,
+              say("No leader is elected meanwhile. Look at the brokers' logs, and at the registry or the controllers."),
               default=0.5),
-    Condition("disk_used", "more of a broker's disks is used", "brokers", "share", _disk_used,
-              "Shorten the retention of large topics, move replicas to other brokers, or add disks.", default=0.85),
-    Condition(DISK_FULL_IN, "a broker's disks are full sooner, as they fill in six hours", "brokers", "duration",
+    Condition("disk_used", say("more of a broker's disks is used"), "brokers", "share", _disk_used,
+              say("Shorten the retention of large topics, move replicas to other brokers, or add disks."),
+              default=0.85),
+    Condition(DISK_FULL_IN, say("a broker's disks are full sooner, as they fill in six hours"), "brokers", "duration",
               _disk_full_in,
-              "Look which topic grows. Shorten its retention, move replicas to other brokers, or add disks.",
+              say("Look which topic grows. Shorten its retention, move replicas to other brokers, or add disks."),
               is_above=False),
-    Condition("pipeline_failing", "a flow of a pipeline has failed, or waits for its next start after a failure",
+    Condition("pipeline_failing", say("a flow of a pipeline has failed, or waits for its next start after a failure"),
               "pipelines", "flag", _pipeline_failing,
-              "See the error with `kavka pipelines status`, mend the pipeline, and start it again.", default=0.5),
-    Condition("pipeline_lag_seconds", "the oldest unread record of a flow is older", "pipelines", "duration",
-              _pipeline_lag, "See the rates with `kavka pipelines status`; give the pipeline more cores."),
-    Condition("pipeline_silent", "a flow that should run has not reported for longer", "pipelines", "duration",
-              _pipeline_silent, "The run has died, or cannot reach the brokers: look at its log, and start it again.",
+              say("See the error with `kavka pipelines status`, mend the pipeline, and start it again."), default=0.5),
+    Condition("pipeline_lag_seconds", say("the oldest unread record of a flow is older"), "pipelines", "duration",
+              _pipeline_lag, say("See the rates with `kavka pipelines status`; give the pipeline more cores.")),
+    Condition("pipeline_silent", say("a flow that should run has not reported for longer"), "pipelines", "duration",
+              _pipeline_silent,
+              say("The run has died, or cannot reach the brokers: look at its log, and start it again."),
               default=60.0),
-    Condition("certificate_expires", "a certificate expires sooner", "certificates", "duration", _certificate,
-              "Renew the certificate; brokers take a new key store without a restart.", is_above=False),
-    Condition(UNREACHABLE, "the console cannot look at the cluster", "", "flag", _unreachable,
-              "Look whether brokers run and whether this machine reaches them.", default=0.5),
+    Condition("certificate_expires", say("a certificate expires sooner"), "certificates", "duration", _certificate,
+              say("Renew the certificate; brokers take a new key store without a restart."), is_above=False),
+    Condition(UNREACHABLE, say("the console cannot look at the cluster"), "", "flag", _unreachable,
+              say("Look whether brokers run and whether this machine reaches them."), default=0.5),
 )  # fmt: skip
 
 CONDITIONS: Final[Mapping[str, Condition]] = {one.name: one for one in _CONDITIONS}

@@ -17,6 +17,7 @@ from kavka.console.connection import ClusterConnection
 from kavka.console.history.recorder import History
 from kavka.console.history.series import RAW, Key
 from kavka.console.history.snapshot import PipelineFigures, Snapshot, has_trend, seconds_until_full
+from kavka.console.sentences import say
 from kavka.spark.queries.flow_progress import DONE, STOPPED
 from kavka.spark.queries.topic import PROGRESS_TOPIC, progress_read_by
 
@@ -98,7 +99,7 @@ def expiry_of(address: str) -> float | str:
     try:
         from cryptography import x509
     except ModuleNotFoundError:
-        return "cryptography is missing: install it with `pip install 'kavka[tls]'`"
+        return say("cryptography is missing: install it with `pip install 'kavka[tls]'`")
     try:
         with (
             socket.create_connection((host, int(port)), timeout=_CONNECT_S) as plain,
@@ -108,5 +109,5 @@ def expiry_of(address: str) -> float | str:
     except (OSError, ValueError) as error:
         return str(error) or type(error).__name__
     if not data:
-        return "there is no certificate"
+        return say("there is no certificate")
     return x509.load_der_x509_certificate(data).not_valid_after_utc.timestamp()

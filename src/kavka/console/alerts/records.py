@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from kavka.console.alerts.book import Key, State
 from kavka.console.alerts.messages import Alert
 from kavka.console.history.file import HistoryFile
+from kavka.console.sentences import parts_of, restored
 from kavka.console.views.paging import Paging, paged
 
 KEPT_S: Final = 30 * 86_400
@@ -80,7 +81,7 @@ def keep(
         )
         database.executemany(
             "insert into alert_events (at, incident, event, document) values (?, ?, ?, ?)",
-            [(now_s, one.incident, one.event, json.dumps(asdict(one))) for one in events],
+            [(now_s, one.incident, one.event, _event_text(one)) for one in events],
         )
         database.executemany(
             "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
@@ -116,7 +117,22 @@ def events(
         f"select document from alert_events {where} order by number desc limit ? offset ?",
         (*values, size, max(paging.first - 1, 0)),
     ).fetchall()
-    return [Alert(**json.loads(document)) for (document,) in rows], paging
+    return [_event(document) for (document,) in rows], paging
+
+
+_SENTENCES: Final = ("sentence", "advice")
+
+
+def _event_text(alert: Alert) -> str:
+    parts = {name: parts_of(getattr(alert, name)) for name in _SENTENCES}
+    return json.dumps({**asdict(alert), "parts": parts})
+
+
+def _event(document: str) -> Alert:
+    given = json.loads(document)
+    parts = given.pop("parts", {})
+    said = {name: restored(given[name], parts.get(name)) for name in _SENTENCES}
+    return Alert(**{**given, **said})
 
 
 # Deliveries

@@ -324,7 +324,7 @@ def _rule(
     for_ms, clear_for_ms, repeat_ms = times
     return Rule(
         name, condition, Target(patterns, threshold), is_above, clear, for_ms, clear_for_ms, _STALE_MS, str(severity),
-        str(advice), chosen, repeat_ms, line,
+        advice, chosen, repeat_ms, line,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from kavka.console.connection import ClusterConnection
 from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.history.recorder import History
 from kavka.console.history.snapshot import Snapshot
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.errors import KafkaError
 from kavka.net.webhook import Verdict
 
@@ -162,16 +163,18 @@ class Alerts:
 
     # Silences
 
-    def muted(self, now_s: float, alert: str, subject: str) -> str:
+    def muted(self, now_s: float, alert: str, subject: str) -> Sentence:
         """Return why an alert is not sent at a time, empty if it is."""
         for silence in self.silences:
             is_meant = matches((silence.alert,), alert) and matches((silence.subject,), subject)
             if is_meant and silence.until_s > now_s:
-                return f"silenced: {silence.comment}" if silence.comment else "silenced"
+                if not silence.comment:
+                    return say("silenced")
+                return say("silenced: {comment}", comment=silence.comment)
         for window in self.rules.windows:
             if window.covers(now_s, alert, subject):
-                return f"maintenance {window.name}"
-        return ""
+                return say("maintenance {name}", name=window.name)
+        return NOTHING
 
     async def _read_silences(self) -> None:
         now_s = int(time.time())
@@ -181,9 +184,14 @@ class Alerts:
         """Begin a silence. Raise Refused."""
         now_s = int(time.time())
         if until_s <= now_s:
-            raise Refused(bad_request("The silence would be over already."))
+            raise Refused(bad_request(say("The silence would be over already.")))
         if len(self.silences) >= _MOST_SILENCES:
-            raise Refused(bad_request(f"There are {len(self.silences)} silences.", "End some."))
+            raise Refused(
+                bad_request(
+                    say("There are {silences} silences.", silences=len(self.silences)),
+                    say("End some."),
+                )
+            )
         made = Silence(secrets.token_urlsafe(9), alert, subject, until_s, comment, now_s)
         await self._history.run(lambda file: records.add_silence(file, made))
         await self._read_silences()
@@ -193,7 +201,9 @@ class Alerts:
         """End a silence. Raise Refused."""
         if not await self._history.run(lambda file: records.end_silence(file, number)):
             raise Refused(
-                not_found("There is no such silence.", "It may be over: look at the list.")
+                not_found(
+                    say("There is no such silence."), say("It may be over: look at the list.")
+                )
             )
         await self._read_silences()
 
@@ -203,7 +213,9 @@ class Alerts:
         """Send a test through a channel, and return the response. Raise Refused with it where it was not taken."""
         channel = self.rules.channels.get(name)
         if channel is None:
-            raise Refused(not_found(f"There is no channel {name!r}.", "Look at the list."))
+            raise Refused(
+                not_found(say("There is no channel {name!r}.", name=name), say("Look at the list."))
+            )
         now_ms = int(time.time() * 1000)
         [(key, document)] = messages_of(channel, [test_alert(self.rules.address, now_ms)])
         outcome = await self.deliveries.attempt(channel, document, f"{key}:{now_ms}")
@@ -211,9 +223,11 @@ class Alerts:
             raise Refused(
                 Failure(
                     422,
-                    f"The channel {name} did not take the test",
-                    f"{channel.target} answered: {outcome.text}.",
-                    "Correct the channel in the file of rules, which is read again at the next look.",
+                    say("The channel {name} did not take the test", name=name),
+                    say("{target} answered: {text}.", target=channel.target, text=outcome.text),
+                    say(
+                        "Correct the channel in the file of rules, which is read again at the next look."
+                    ),
                 )
             )
         return outcome.text
@@ -238,7 +252,14 @@ def _observations(rule: Rule, snapshot: Snapshot | None, reason: str) -> list[Ob
         return list(rule.condition.observe(snapshot, rule.target))
     if not is_about_failure(rule):
         return None
-    return [Observation("cluster", 1.0, f"The console cannot look at the cluster: {reason}.", "/")]
+    return [
+        Observation(
+            "cluster",
+            1.0,
+            say("The console cannot look at the cluster: {reason}.", reason=reason),
+            "/",
+        )
+    ]
 
 
 def _read(path: Path | None) -> tuple[Rules, str, tuple[int, int]]:

@@ -11,6 +11,7 @@ from kavka.console.alerts.messages import Alert
 from kavka.console.alerts.records import Delivery, Silence
 from kavka.console.alerts.rules import DAYS, Rule, Rules, Window
 from kavka.console.formats import seconds_text
+from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.views.paging import Paging
 
 
@@ -23,12 +24,12 @@ class AlertView:
     alert: str
     subject: str
     severity: str
-    sentence: str
-    advice: str
+    sentence: Sentence
+    advice: Sentence
     location: str
     value: float | None
     since_ms: int
-    muted: str
+    muted: Sentence
     """The reason why it is not sent; empty if it is."""
 
 
@@ -68,7 +69,7 @@ class AlertList:
     rules: int
     problems: list[str]
     """Mistakes of a rules' file that was changed and is not taken."""
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +78,14 @@ class RuleView:
 
     name: str
     watch: str
-    summary: str
+    summary: Sentence
     subjects: list[str]
-    threshold: str
+    threshold: Sentence
     clear: str
     for_text: str
     clear_for_text: str
     severity: str
-    advice: str
+    advice: Sentence
     channels: list[str]
     firing: int
 
@@ -94,7 +95,7 @@ class WindowView:
     """A time of maintenance."""
 
     name: str
-    when: str
+    when: Sentence
     alerts: list[str]
     subjects: list[str]
     is_now: bool
@@ -163,12 +164,12 @@ def alert_view(key: Key, state: State, rule: Rule | None) -> AlertView:
         alert=key.rule,
         subject=key.subject,
         severity=state.severity,
-        sentence=state.sentence,
-        advice=rule.advice if rule else "",
+        sentence=as_is(state.sentence),
+        advice=as_is(rule.advice if rule else ""),
         location=state.location,
         value=state.value,
         since_ms=state.since_ms,
-        muted=state.muted,
+        muted=as_is(state.muted),
     )
 
 
@@ -200,21 +201,29 @@ def silence_view(silence: Silence) -> SilenceView:
 
 def rule_view(rule: Rule, rules: Rules, firing: int) -> RuleView:
     """Return a rule."""
-    side = "above" if rule.is_above else "below"
     is_flag = rule.condition.measure == "flag"
     return RuleView(
         name=rule.name,
         watch=rule.condition.name,
         summary=rule.condition.summary,
         subjects=list(rule.target.patterns) if rule.condition.subjects else [],
-        threshold="" if is_flag else f"{side} {_amount(rule, rule.threshold)}",
+        threshold=NOTHING if is_flag else _threshold(rule),
         clear="" if is_flag or rule.clear == rule.threshold else _amount(rule, rule.clear),
         for_text=seconds_text(rule.for_ms / 1000) if rule.for_ms else "",
         clear_for_text=seconds_text(rule.clear_for_ms / 1000) if rule.clear_for_ms else "",
         severity=rule.severity,
-        advice=rule.advice,
+        advice=as_is(rule.advice),
         channels=[channel.name for channel in rules.channels_of(rule)],
         firing=firing,
+    )
+
+
+def _threshold(rule: Rule) -> Sentence:
+    amount = _amount(rule, rule.threshold)
+    return (
+        say("above {amount}", amount=amount)
+        if rule.is_above
+        else say("below {amount}", amount=amount)
     )
 
 
@@ -226,10 +235,16 @@ def _amount(rule: Rule, value: float) -> str:
 
 def window_view(window: Window, now_s: float) -> WindowView:
     """Return a time of maintenance."""
-    days = ", ".join(DAYS[day] for day in window.days) if len(window.days) < 7 else "every day"
+    days = ", ".join(DAYS[day] for day in window.days) if len(window.days) < 7 else say("every day")
     return WindowView(
         name=window.name,
-        when=f"{days} {window.begin:%H:%M} to {window.end:%H:%M} {window.zone}",
+        when=say(
+            "{days} {begin:%H:%M} to {end:%H:%M} {zone}",
+            days=days,
+            begin=window.begin,
+            end=window.end,
+            zone=window.zone,
+        ),
         alerts=list(window.alerts),
         subjects=list(window.subjects),
         is_now=window.is_in(now_s),

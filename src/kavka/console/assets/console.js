@@ -5,6 +5,10 @@
   const $ = (selector, root = document) => root.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
+  // Sentences come with the page, in its language; values stand in braces.
+  const said = (name, values = {}) => $("#texts").dataset[name].replace(/\{(\w+)\}/g, (_, part) => values[part]);
+  const count = (number) => number.toLocaleString("en");
+
   // Times in the viewer's zone; the title keeps UTC.
   const pad = (number, width = 2) => String(number).padStart(width, "0");
   function localTimes(root) {
@@ -53,7 +57,7 @@
         scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, least)] } },
         axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => tick(at, step)) }, { ...axis, size: 60, values: (_, marks) => marks.map(amount || short) }],
         series: [
-          { label: "Time", value: (_, at) => (at == null ? "–" : isLong ? `${day(at)} ${clock(at)}` : clock(at, true)) },
+          { label: said("time"), value: (_, at) => (at == null ? "–" : isLong ? `${day(at)} ${clock(at)}` : clock(at, true)) },
           {
             label: element.dataset.label || "records/s",
             stroke: colour("--accent"),
@@ -94,7 +98,7 @@
   let refreshed = Date.now();
   const stale = () => $("#stale");
   function failed() {
-    stale().textContent = `Not refreshed since ${new Date(refreshed).toLocaleTimeString()}: the console or the cluster does not answer. Trying again.`;
+    stale().textContent = said("stale", { time: new Date(refreshed).toLocaleTimeString() });
     stale().hidden = false;
   }
   setInterval(() => {
@@ -202,17 +206,16 @@
     };
     const start = () => {
       button.setAttribute("aria-pressed", "true");
-      button.textContent = "Pause";
-      status.textContent = "Following: waiting for records …";
+      button.textContent = said("pause");
+      status.textContent = said("waiting");
       source = new EventSource(button.dataset.tail);
       source.addEventListener("records", (event) => {
         const batch = JSON.parse(event.data);
         total += batch.seen;
         const rate = batch.seen * 2;
         const left = batch.kept - batch.shown;
-        status.textContent =
-          `Following: ${total.toLocaleString("en")} records since you began, ${rate.toLocaleString("en")}/s` +
-          (left > 0 ? `; ${left.toLocaleString("en")} of the last half second are not shown` : "") + ".";
+        const values = { total: count(total), rate: count(rate), left: count(left) };
+        status.textContent = said(left > 0 ? "overflow" : "following", values);
         if (!batch.shown) return;
         for (const none of all("tr.none", rows)) none.remove();
         rows.insertAdjacentHTML("afterbegin", batch.rows);
@@ -222,18 +225,18 @@
       });
       source.addEventListener("failure", (event) => {
         const failure = JSON.parse(event.data);
-        stop("Follow live");
+        stop(said("follow"));
         status.textContent = `${failure.title}. ${failure.detail} ${failure.advice}`;
       });
       source.onerror = () => {
         if (source && source.readyState === EventSource.CLOSED) {
-          stop("Follow live");
-          status.textContent = "Following ended: the console or the cluster does not answer. Load the page again.";
+          stop(said("follow"));
+          status.textContent = said("ended");
         }
       };
     };
     button.addEventListener("click", () => {
-      if (source) { stop("Go on"); inAddress("paused"); status.textContent = "Paused. " + status.textContent.replace(/^Following: /, "Before: "); }
+      if (source) { stop(said("again")); inAddress("paused"); status.textContent = said("paused", { total: count(total) }); }
       else { start(); inAddress("on"); }
     });
     addEventListener("pagehide", () => source && source.close());

@@ -6,10 +6,13 @@ from typing import Final
 
 from kavka.console.chinese.access import ACCESS
 from kavka.console.chinese.alerts import ALERTS
+from kavka.console.chinese.findings import FINDINGS
 from kavka.console.chinese.moves import MOVES
+from kavka.console.chinese.outcomes import OUTCOMES
 from kavka.console.chinese.pages import PAGES
 from kavka.console.chinese.programs import PROGRAMS
 from kavka.console.chinese.records import RECORDS
+from kavka.console.chinese.refusals import REFUSALS
 from kavka.console.chinese.transactions import TRANSACTIONS
 
 CHINESE: Final[dict[str, str]] = {
@@ -21,6 +24,9 @@ CHINESE: Final[dict[str, str]] = {
     **PROGRAMS,
     **ALERTS,
 }
+
+CHINESE_SENTENCES: Final[dict[str, str]] = {**REFUSALS, **FINDINGS, **OUTCOMES}
+"""By templates of `kavka.console.sentences`."""
 
 SAME: Final = frozenset(
     {

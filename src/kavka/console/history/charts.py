@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 from kavka.console.formats import count_text, rate_text, seconds_text, size_text
 from kavka.console.history.groups import GroupFigures
 from kavka.console.history.recorder import Chart
+from kavka.console.sentences import NOTHING, Sentence, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class ChartView:
     """One metric over the range; values are null in gaps, times are seconds since 1970."""
 
     metric: str
-    label: str
+    label: Sentence
     unit: str
     """records, seconds, bytes, records/s, share, brokers or partitions."""
     aggregate: str
@@ -25,7 +26,7 @@ class ChartView:
     latest: float | None
     lowest: float
     highest: float
-    summary: str
+    summary: Sentence
     """The chart in a sentence."""
 
 
@@ -38,9 +39,11 @@ class HistoryView:
     range: str
     ranges: list[str]
     charts: list[ChartView]
-    finding: str
+    finding: Sentence
     """The verdict on a group's samples: it is stuck or falls behind; empty where neither is so."""
-    note: str
+    limits: Sentence
+    """The part that the charts lack because the user does not see all topics of a group."""
+    note: Sentence
     """The reason why nothing is kept at this time."""
     location: str
     """The page of the subject."""
@@ -61,8 +64,13 @@ def chart_view(chart: Chart) -> ChartView:
         latest=latest,
         lowest=lowest,
         highest=highest,
-        summary=f"{metric.label}: {amount(latest, metric.unit)} now, from {amount(lowest, metric.unit)} to "
-        f"{amount(highest, metric.unit)}",
+        summary=say(
+            "{metric}: {latest} now, from {lowest} to {highest}",
+            metric=metric.label,
+            latest=amount(latest, metric.unit),
+            lowest=amount(lowest, metric.unit),
+            highest=amount(highest, metric.unit),
+        ),
     )
 
 
@@ -79,18 +87,22 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.1%}" if unit == "share" else count_text(round(value))
 
 
-def finding_of(group: GroupFigures | None, stuck_from_s: float) -> str:
+def finding_of(group: GroupFigures | None, stuck_from_s: float) -> Sentence:
     """Return what is wrong with a group, empty where nothing is."""
     if group is None:
-        return ""
+        return NOTHING
     if group.stuck_s >= stuck_from_s:
-        return (
-            f"Stuck: nothing was committed in {group.stuck_partition} for {seconds_text(group.stuck_s)}, and records "
-            "wait."
+        return say(
+            "Stuck: nothing was committed in {stuck_partition} for {stuck_s}, and records wait.",
+            stuck_partition=group.stuck_partition,
+            stuck_s=seconds_text(group.stuck_s),
         )
     if group.is_falling_behind:
-        return f"Falling behind: the lag grows by {rate_text(group.growth_per_s)}."
-    return ""
+        return say(
+            "Falling behind: the lag grows by {growth_per_s}.",
+            growth_per_s=rate_text(group.growth_per_s),
+        )
+    return NOTHING
 
 
 def location_of(kind: str, name: str) -> str:

@@ -3,7 +3,7 @@
     rows      (tier, page, at) -> 256 values as float32, compressed; a page is a range of numbers of series
     series    number -> kind, name, metric; a number is used again when its series was not seen for 31 days
     alerts    states, events, deliveries and silences: `kavka.console.alerts.records`
-    about     the cluster whose history this is
+    about     the cluster whose history this is, and since when all topics of groups are known
 
 A sample is one row for each page, so a look at thousands of series writes some dozen rows, and a chart of 30 days
 reads a few thousand small ones. Rows of a longer step are made from those of the step before when it is over, so a
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import math
 import sqlite3
+import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping
@@ -26,6 +28,7 @@ from kavka.console.history.series import (
     PAGE,
     RAW,
     TIERS,
+    TOPIC_OF_GROUP,
     Aggregate,
     Key,
     Tier,
@@ -114,9 +117,44 @@ class HistoryFile:
         at_s = at_s // RAW.step_s * RAW.step_s
         with self.connection:
             numbered = self._numbered(at_s, values)
+            self._note_topics_of_groups(at_s, values)
             for page, row in pages_of(numbered).items():
                 self._put(RAW, page, at_s, row)
         self.tidy(at_s)
+
+    def _note_topics_of_groups(self, at_s: int, values: Mapping[Key, float]) -> None:
+        """Note the time from which on each topic that a group has committed in has a series."""
+        is_whole = all(
+            key in self._numbers for key in values if self.left_out and key.kind == TOPIC_OF_GROUP
+        )
+        self.connection.execute(
+            f"insert or {'ignore' if is_whole else 'replace'} into about values ('topics of groups', ?)",
+            (str(at_s if is_whole else at_s + 1),),
+        )
+
+    def topics_of_group(self, group: str) -> tuple[set[str], int]:
+        """Return the topics in which a group has committed since a time, and that time; 0 where it is all the time."""
+        topics = set()
+        for key in self._numbers:
+            topic, _, name = key.name.partition("/")
+            if key.kind == TOPIC_OF_GROUP and name == group:
+                topics.add(topic)
+        row = self.connection.execute(
+            "select value from about where name = 'topics of groups'"
+        ).fetchone()
+        since_s = sys.maxsize if row is None else int(row[0])
+        return topics, since_s if self._oldest() < since_s else 0
+
+    def _oldest(self) -> float:
+        """Return the time of the oldest row."""
+        found = [
+            self.connection.execute(
+                "select min(at) from rows where tier = ? and page = ?", (tier.number, page)
+            ).fetchone()[0]
+            for tier in TIERS
+            for page in self._pages()
+        ]
+        return min((at for at in found if at is not None), default=math.inf)
 
     def tidy(self, now_s: int) -> None:
         """Make the rows of longer steps, and remove what is too old or too much."""

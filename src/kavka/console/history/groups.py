@@ -8,8 +8,9 @@ never arrives. What happened before the first look is unknown, and is not taken 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kavka.ids import TopicPartition
@@ -46,6 +47,8 @@ class GroupFigures(NamedTuple):
     is_falling_behind: bool | None
     growth_per_s: float
     """Records by which the lag grew, a second, over the window."""
+    lags: Mapping[str, int | None] = MappingProxyType({})
+    """The lag in records of each topic that the group has committed in."""
 
 
 @dataclass(slots=True)
@@ -188,14 +191,10 @@ class GroupTracker:
         self, at_s: float, name: str, group: GroupOffsets, ends: Mapping[TopicPartition, int]
     ) -> GroupFigures:
         known = self._groups[name]
-        records, seconds, is_whole = 0, 0.0 if known.places else None, True
+        seconds = 0.0 if known.places else None
         unknown = False
         for at, place in known.places.items():
-            if at not in ends:
-                is_whole = False
-                continue
-            records += max(ends[at] - place.first_unread, 0)
-            if not place.behind:
+            if at not in ends or not place.behind:
                 continue
             if place.timestamp_ms is None:
                 unknown = True
@@ -203,11 +202,12 @@ class GroupTracker:
                 seconds = max(seconds or 0.0, at_s - place.timestamp_ms / 1000)
         if unknown and not seconds:
             seconds = None
+        lags = _lags(known, ends)
         stuck_s, is_known, partition = _stuck(at_s, known)
         growing, growth = falling_behind(list(known.lags))
         return GroupFigures(
             group.state,
-            records if is_whole and known.places else None,
+            _sum(lags.values()),
             seconds,
             known.records_out,
             stuck_s,
@@ -215,7 +215,41 @@ class GroupTracker:
             partition,
             growing,
             growth,
+            lags,
         )
+
+
+def _lags(known: _Known, ends: Mapping[TopicPartition, int]) -> dict[str, int | None]:
+    """Return the lag in records of each topic of a group; None where the end of a partition is not known."""
+    found: dict[str, int | None] = {}
+    for at, place in known.places.items():
+        lag = max(ends[at] - place.first_unread, 0) if at in ends else None
+        found[at.topic] = _sum((found.get(at.topic, 0), lag))
+    return found
+
+
+def _sum(lags: Iterable[int | None]) -> int | None:
+    """Return a sum; None where there is nothing, or something is not known."""
+    known = list(lags)
+    return None if not known or None in known else sum(one or 0 for one in known)
+
+
+def of_topics(group: GroupFigures, sees: Callable[[str], bool]) -> GroupFigures:
+    """Return a group as one sees it who sees some of its topics; figures that only the whole group has are unknown."""
+    partition = group.stuck_partition
+    if partition and not sees(partition.rpartition("-")[0]):
+        group = group._replace(stuck_s=0.0, stuck_partition="")
+    lags = {topic: lag for topic, lag in group.lags.items() if sees(topic)}
+    if len(lags) == len(group.lags):
+        return group
+    return group._replace(
+        lag_records=_sum(lags.values()),
+        lag_seconds=None,
+        records_out=None,
+        is_falling_behind=None,
+        growth_per_s=0.0,
+        lags=lags,
+    )
 
 
 def _stuck(at_s: float, known: _Known) -> tuple[float, bool, str]:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeVar
 
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.file import HistoryFile
 from kavka.console.history.look import Looks
-from kavka.console.history.series import Key, Metric, tier_for, with_gaps
+from kavka.console.history.series import METRICS, Key, Metric, tier_for, topic_of_group, with_gaps
 from kavka.console.history.snapshot import Snapshot, values_of
 from kavka.console.options import ConsoleOptions
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ class History:
         self._is_of_another = False
         self.on_look: OnLook | None = None
         self.latest: Snapshot | None = None
-        self.note = ""
+        self.note = NOTHING
         """The reason why nothing is kept, empty where all is well."""
 
     @property
@@ -100,54 +102,108 @@ class History:
         except (KafkaError, OSError) as error:
             log.info("look at the cluster failed reason=%s", error)
             reason = str(error) or type(error).__name__
-            self.note = f"The last look at the cluster failed: {reason}. Until one succeeds, charts have a gap."
+            self.note = say(
+                "The last look at the cluster failed: {reason}. Until one succeeds, charts have "
+                "a gap.",
+                reason=reason,
+            )
         except Exception as error:
             # A full disk or a mistake of ours: alerts are decided even so, and the pages say what is missing.
             log.exception("look was not kept")
-            self.note = f"The last look was not kept: {error}."
+            self.note = say("The last look was not kept: {error}.", error=error)
         try:
             if self.on_look is not None and not self._is_of_another:
                 await self.on_look(snapshot, reason)
         except Exception as error:
             # What was decided is undone, and is decided again at the next look.
             log.exception("alerts were not decided")
-            self.note = f"Alerts were not decided at the last look: {error}."
+            self.note = say("Alerts were not decided at the last look: {error}.", error=error)
         self._took_s = time.thread_time() - used_s
 
-    async def _keep(self, snapshot: Snapshot) -> str:
+    async def _keep(self, snapshot: Snapshot) -> Sentence:
         """Keep a look; return why it was not kept whole."""
         cluster_id = snapshot.cluster_id
         if cluster_id:
             self._is_of_another = not await self.run(lambda file: file.is_of_cluster(cluster_id))
         if self._is_of_another:
-            return (
-                f"{self.path} has the history of another cluster, so nothing is kept of this one, and no alert is "
-                "decided. Start the console with another file: --history FILE"
+            return say(
+                "{path} has the history of another cluster, so nothing is kept of this one, and "
+                "no alert is decided. Start the console with another file: --history FILE",
+                path=self.path,
             )
         values = values_of(snapshot)
         left_out = await self.run(lambda file: _add(file, int(snapshot.at_s), values))
         if not left_out:
-            return ""
-        return f"{left_out} series are not kept: there are more than the history has room for."
+            return NOTHING
+        return say(
+            "{left_out} series are not kept: there are more than the history has room for.",
+            left_out=left_out,
+        )
 
     async def charts(
-        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int
+        self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int, begin_s: int = 0
     ) -> list[Chart]:
-        """Return the charts of a subject over the last seconds, of those metrics that have a point."""
+        """Return the charts of a subject over the last seconds, of those metrics that have a point.
+
+        Points before `begin_s` are left out.
+        """
+        summed = {metric: [Key(kind, name, metric.name)] for metric in metrics}
+        return await self._charts(summed, span_s, begin_s)
+
+    async def lag_in_topics(
+        self, group: str, topics: Iterable[str], span_s: int, begin_s: int
+    ) -> list[Chart]:
+        """Return the chart of a group's lag in records, in some of its topics.
+
+        A longer step is the sum of the highest lags that the topics had in it.
+        """
+        lag = next(metric for metric in METRICS["group"] if metric.name == "lag_records")
+        keys = [topic_of_group(topic, group) for topic in topics]
+        return await self._charts({lag: keys}, span_s, begin_s)
+
+    async def _charts(
+        self, summed: Mapping[Metric, list[Key]], span_s: int, begin_s: int
+    ) -> list[Chart]:
+        """Return the charts of sums of series, of those that have a point."""
         until_s = int(time.time())
         from_s = until_s - span_s
         tier, step_s = tier_for(span_s)
-        keys = {Key(kind, name, metric.name): metric for metric in metrics}
-        points = await self.run(lambda file: file.points(keys, tier, from_s, until_s))
+        wanted = [key for keys in summed.values() for key in keys]
+        points = await self.run(
+            lambda file: file.points(wanted, tier, max(from_s, begin_s), until_s)
+        )
         longest_s = int(max(step_s, self.interval_s) * 2.5)
         charts = []
-        for key, metric in keys.items():
+        for metric, keys in summed.items():
             times, values = with_gaps(
-                points[key], from_s, until_s, step_s, longest_s, metric.aggregate
+                _sums(points[key] for key in keys),
+                from_s,
+                until_s,
+                step_s,
+                longest_s,
+                metric.aggregate,
             )
             if any(value is not None for value in values):
                 charts.append(Chart(metric, times, values))
         return charts
+
+    async def topics_of_group(self, group: str) -> tuple[set[str], int]:
+        """Return `HistoryFile.topics_of_group`."""
+        return await self.run(lambda file: file.topics_of_group(group))
+
+    async def limits(self, kind: str, name: str) -> Sentence:
+        """Return what the charts of a subject lack for the user; nothing here."""
+        return NOTHING
+
+
+def _sums(series: Iterable[list[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Return the sum at each time of the series that have a value then."""
+    found: dict[int, float] = {}
+    for points in series:
+        for at_s, value in points:
+            if not math.isnan(value):
+                found[at_s] = found.get(at_s, 0.0) + value
+    return sorted(found.items())
 
 
 def _add(file: HistoryFile, at_s: int, values: dict[Key, float]) -> int:

@@ -7,6 +7,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from kavka.console.sentences import Sentence, say
+
 Aggregate = Literal["mean", "max", "min"]
 
 
@@ -14,7 +16,7 @@ class Metric(NamedTuple):
     """A metric that a subject has; `unit` is records, seconds, bytes, records/s, share or nothing."""
 
     name: str
-    label: str
+    label: Sentence
     unit: str
     aggregate: Aggregate
     """The value that a longer step keeps of the samples in it."""
@@ -22,34 +24,43 @@ class Metric(NamedTuple):
 
 METRICS: Final[Mapping[str, tuple[Metric, ...]]] = {
     "cluster": (
-        Metric("records_in", "Records written", "records/s", "mean"),
-        Metric("records_out", "Records read by groups", "records/s", "mean"),
-        Metric("under_replicated", "Under-replicated partitions", "partitions", "max"),
-        Metric("offline", "Offline partitions", "partitions", "max"),
-        Metric("brokers", "Live brokers", "brokers", "min"),
-        Metric("size", "Stored", "bytes", "max"),
-        Metric("usable", "Free on the fullest broker", "bytes", "min"),
+        Metric("records_in", say("Records written"), "records/s", "mean"),
+        Metric("records_out", say("Records read by groups"), "records/s", "mean"),
+        Metric("under_replicated", say("Under-replicated partitions"), "partitions", "max"),
+        Metric("offline", say("Offline partitions"), "partitions", "max"),
+        Metric("brokers", say("Live brokers"), "brokers", "min"),
+        Metric("size", say("Stored"), "bytes", "max"),
+        Metric("usable", say("Free on the fullest broker"), "bytes", "min"),
     ),
     "broker": (
-        Metric("records_in", "Records written to leaders", "records/s", "mean"),
-        Metric("size", "Stored", "bytes", "max"),
-        Metric("disk_used", "Disk used", "share", "max"),
+        Metric("records_in", say("Records written to leaders"), "records/s", "mean"),
+        Metric("size", say("Stored"), "bytes", "max"),
+        Metric("disk_used", say("Disk used"), "share", "max"),
     ),
     "topic": (
-        Metric("records_in", "Records written", "records/s", "mean"),
-        Metric("records_out", "Records read by groups", "records/s", "mean"),
-        Metric("size", "Size", "bytes", "max"),
+        Metric("records_in", say("Records written"), "records/s", "mean"),
+        Metric("records_out", say("Records read by groups"), "records/s", "mean"),
+        Metric("size", say("Size"), "bytes", "max"),
     ),
     "group": (
-        Metric("lag_seconds", "Lag in time", "seconds", "max"),
-        Metric("lag_records", "Lag in records", "records", "max"),
-        Metric("records_out", "Records read", "records/s", "mean"),
+        Metric("lag_seconds", say("Lag in time"), "seconds", "max"),
+        Metric("lag_records", say("Lag in records"), "records", "max"),
+        Metric("records_out", say("Records read"), "records/s", "mean"),
     ),
 }
 """The metrics of each kind of subject."""
 
 KINDS: Final = tuple(METRICS)
 _BY_NAME: Final = {(kind, m.name): m for kind, found in METRICS.items() for m in found}
+
+
+TOPIC_OF_GROUP: Final = "topic of group"
+"""The kind of the series that have the lag of a group in one topic, for those who see some of its topics."""
+
+
+def topic_of_group(topic: str, group: str) -> Key:
+    """Return the series of the lag in records of a group in a topic; a topic's name has no slash."""
+    return Key(TOPIC_OF_GROUP, f"{topic}/{group}", "lag_records")
 
 
 class Key(NamedTuple):

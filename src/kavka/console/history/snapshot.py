@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kavka.client.admin.topics import TopicDescription
 from kavka.console.history.groups import GroupFigures
-from kavka.console.history.series import Key
+from kavka.console.history.series import Key, topic_of_group
 from kavka.console.views.brokers import BrokerRow
 from kavka.console.views.topics import Health, health_of
 from kavka.ids import TopicPartition
@@ -162,6 +163,11 @@ def values_of(snapshot: Snapshot) -> dict[Key, float]:
             records_out=topic.records_out,
             size=topic.size_bytes,
         )
+    for name, group in snapshot.groups.items():
+        for of_topic, lag in group.lags.items():
+            # A topic is noted although its lag is not known; a sum of some of a group's lags would be too little.
+            is_whole = None not in group.lags.values()
+            found[topic_of_group(of_topic, name)] = lag if is_whole else math.nan
     return {key: value for key, value in found.items() if value is not None}
 
 

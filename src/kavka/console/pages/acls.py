@@ -19,6 +19,7 @@ from kavka.console.formats import plain
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.access.names import CLUSTER_NAME, titled
@@ -28,7 +29,7 @@ _ROWS_OF_A_PAGE = 100
 _TYPES = tuple(one.title for one in AclResourceType if one > AclResourceType.ANY)
 _OPERATIONS = tuple(one.title for one in AclOperation if one > AclOperation.ANY)
 _PATTERNS = ("literal", "prefixed")
-_NO_AUTHORIZER = (
+_NO_AUTHORIZER = say(
     "The brokers have no authorizer (authorizer.class.name): every client may do everything."
 )
 
@@ -58,7 +59,7 @@ class AclList:
     search: str
     resource_type: str
     resource_types: list[str]
-    note: str
+    note: Sentence
     """The reason why there are none."""
 
 
@@ -103,7 +104,7 @@ def matching_acls(bindings: list[AclBinding], search: str, resource_type: str) -
 async def _load_list(services: Services, arguments: Arguments) -> AclList:
     search, kind = arguments.text("search"), arguments.text("type")
     bindings: list[AclBinding] = []
-    note = ""
+    note = NOTHING
     try:
         bindings = await services.cluster.ask(lambda admin: admin.describe_acls())
     except KafkaError as error:
@@ -141,7 +142,7 @@ def _binding(arguments: Arguments) -> AclBinding:
     kind = titled(AclResourceType, arguments.text("resource_type"))
     name = arguments.text("name") or (CLUSTER_NAME if kind is AclResourceType.CLUSTER else "")
     if not name:
-        raise Refused(bad_request("name is missing: the name of the resource, or * for all."))
+        raise Refused(bad_request(say("name is missing: the name of the resource, or * for all.")))
     principal = arguments.text("principal").strip()
     if principal and ":" not in principal:
         principal = f"User:{principal}"
@@ -156,7 +157,7 @@ def _binding(arguments: Arguments) -> AclBinding:
     )
     fault = made.fault()
     if fault is not None:
-        raise Refused(bad_request(f"{fault}."))
+        raise Refused(bad_request(say("{fault}.", fault=fault)))
     return made
 
 
@@ -164,9 +165,17 @@ async def _load_new(services: Services, arguments: Arguments) -> AclForm:
     return AclForm(list(_TYPES), list(_OPERATIONS))
 
 
-def _sentence(row: AclRow) -> str:
+def _sentence(row: AclRow) -> Sentence:
     name = f"{row.name}*" if row.pattern == "prefixed" else row.name
-    return f"{row.permission} {row.operation} on {row.resource_type} {name} for {row.principal} from {row.host}"
+    return say(
+        "{permission} {operation} on {kind} {name} for {principal} from {host}",
+        permission=row.permission,
+        operation=row.operation,
+        kind=row.resource_type,
+        name=name,
+        principal=row.principal,
+        host=row.host,
+    )
 
 
 async def _create(services: Services, arguments: Arguments) -> Outcome:
@@ -174,7 +183,7 @@ async def _create(services: Services, arguments: Arguments) -> Outcome:
     refused = (await services.cluster.ask(lambda admin: admin.create_acls([binding])))[binding]
     if refused is not None:
         raise refused
-    return Outcome(f"The ACL was added: {_sentence(acl_row(binding))}.", "/acls")
+    return Outcome(say("The ACL was added: {acl}.", acl=_sentence(acl_row(binding))), "/acls")
 
 
 def _exactly(binding: AclBinding) -> AclFilter:
@@ -198,15 +207,20 @@ async def _load_removal(services: Services, arguments: Arguments) -> AclRemoval:
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     binding = _binding(arguments)
     row = acl_row(binding)
-    refusal = "The ACL was not removed: the confirmation is not its principal."
-    arguments.confirm(row.principal, refusal, "remove it")
+    refusal = say("The ACL was not removed: the confirmation is not its principal.")
+    arguments.confirm(row.principal, refusal, say("remove it"))
     chosen = _exactly(binding)
     [found] = await services.cluster.ask(lambda admin: admin.delete_acls([chosen]))
     if isinstance(found, KafkaError):
         raise found
     if not found:
-        raise Refused(not_found(f"There is no ACL {_sentence(row)}.", "Look at the list."))
-    return Outcome(f"The ACL was removed: {_sentence(row)}.", "/acls")
+        raise Refused(
+            not_found(
+                say("There is no ACL {acl}.", acl=_sentence(row)),
+                say("Look at the list."),
+            )
+        )
+    return Outcome(say("The ACL was removed: {acl}.", acl=_sentence(row)), "/acls")
 
 
 _ACL = (
@@ -214,7 +228,10 @@ _ACL = (
     Parameter("name", "text", "The name of the resource, or its beginning; * for all."),
     Parameter("pattern", "choice", "Whether the name is whole.", "literal", _PATTERNS),
     Parameter(
-        "principal", "text", "The principal, such as User:alice; User:* for all.", required=True
+        "principal",
+        "text",
+        say("The principal, such as User:alice; User:* for all."),
+        required=True,
     ),
     Parameter("host", "text", "The address that it comes from; * for all.", "*"),
     Parameter("operation", "choice", "The operation.", "Read", _OPERATIONS),

@@ -26,6 +26,7 @@ from kavka.console.alerts.views import (
 from kavka.console.failures import Refused, bad_request
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.settings.durations import duration_ms
 
@@ -90,13 +91,25 @@ async def _silence(services: Services, arguments: Arguments) -> Outcome:
     with suppress(ValueError):
         length_ms = duration_ms(text)
     if not 60_000 <= length_ms <= _LONGEST_SILENCE_MS:
-        raise Refused(bad_request(f"for is {text[:100]!r}, not a time from 1m to 90d such as 2h."))
+        raise Refused(
+            bad_request(
+                say("for is {text!r}, not a time from 1m to 90d such as 2h.", text=text[:100])
+            )
+        )
     alert, subject = arguments.text("alert").strip(), arguments.text("subject").strip()
     until_s = int(time.time()) + length_ms // 1000
     await services.alerts.silence(
         alert, subject or "*", until_s, arguments.text("comment").strip()[:500]
     )
-    return Outcome(f"Alerts {alert} of {subject or '*'} are silenced for {text}.", "/alerts")
+    return Outcome(
+        say(
+            "Alerts {alert} of {subject} are silenced for {text}.",
+            alert=alert,
+            subject=subject or "*",
+            text=text,
+        ),
+        "/alerts",
+    )
 
 
 async def _load_end(services: Services, arguments: Arguments) -> SilenceEnd:
@@ -107,7 +120,7 @@ async def _load_end(services: Services, arguments: Arguments) -> SilenceEnd:
 
 async def _end_silence(services: Services, arguments: Arguments) -> Outcome:
     await services.alerts.end_silence(arguments.text("id"))
-    return Outcome("The silence has ended.", "/alerts")
+    return Outcome(say("The silence has ended."), "/alerts")
 
 
 # Tests
@@ -121,7 +134,9 @@ async def _load_test(services: Services, arguments: Arguments) -> ChannelTest:
 async def _test(services: Services, arguments: Arguments) -> Outcome:
     name = arguments.text("channel")
     answer = await services.alerts.test(name)
-    return Outcome(f"The channel {name} took the test: {answer}.", "/alerts")
+    return Outcome(
+        say("The channel {name} took the test: {answer}.", name=name, answer=answer), "/alerts"
+    )
 
 
 _SILENCE = Page(
@@ -143,7 +158,7 @@ _END = Page(
     template="alert_end_silence.html",
     view=SilenceEnd,
     load=_load_end,
-    parameters=(Parameter("id", "text", "The id of the silence.", required=True),),
+    parameters=(Parameter("id", "text", say("The id of the silence."), required=True),),
 )
 _TEST = Page(
     path="/alerts/test",
@@ -151,7 +166,7 @@ _TEST = Page(
     template="alert_test.html",
     view=ChannelTest,
     load=_load_test,
-    parameters=(Parameter("channel", "text", "The name of the channel.", required=True),),
+    parameters=(Parameter("channel", "text", say("The name of the channel."), required=True),),
 )
 PAGES = (
     Page(

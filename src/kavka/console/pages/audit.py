@@ -14,6 +14,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.messages import newest_of
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import Bounds
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Page, Services
 from kavka.console.views.paging import searched
 from kavka.errors import KafkaError
@@ -49,7 +50,7 @@ class AuditList:
     """The newest lines that match; `note` says why there is no audit."""
 
     topic: str
-    note: str
+    note: Sentence
     rows: list[AuditLine]
     reach: str
     events: list[str]
@@ -86,7 +87,7 @@ def line_of(record: ConsumerRecord) -> AuditLine | None:
 
 def _what(event: str, said: dict[str, Any]) -> str:
     if event == "dropped":
-        return f"{said.get('count', '?')} lines were too many and are missing"
+        return say("{count} lines were too many and are missing", count=said.get("count", "?"))
     if event == "denied":
         return f"{said.get('operation', '')} {said.get('resource_type', '')} {said.get('resource', '')}"
     if event == "administrative":
@@ -112,7 +113,7 @@ def _keep(arguments: Arguments) -> Callable[[ConsumerRecord], bool]:
     return keep
 
 
-async def _topic(services: Services) -> tuple[str, str]:
+async def _topic(services: Services) -> tuple[str, Sentence]:
     """Return the topic of the audit, or why there is none."""
 
     async def ask(admin: Admin) -> str | None:
@@ -129,27 +130,30 @@ async def _topic(services: Services) -> tuple[str, str]:
         return None
 
     found = await services.cluster.ask(ask)
-    note = (
+    note = say(
         "The brokers write no audit into a topic. kavka's brokers do with the settings kavka.audit.log and "
         "kavka.audit.topic; Apache Kafka's have none. Name a topic that another program writes in the same form, if "
         "there is one."
     )
-    return (found, "") if found else ("", note)
+    return (found, NOTHING) if found else ("", note)
 
 
 async def _load(services: Services, arguments: Arguments) -> AuditList:
-    topic, note = arguments.text("topic").strip(), ""
+    topic, note = arguments.text("topic").strip(), NOTHING
     if not topic:
         topic, note = await _topic(services)
     if note:
         return AuditList("", note, [], "", list(EVENTS))
     if topic not in await services.cluster.topics():
-        note = f"The topic {topic} is not there yet: brokers create it with the first line."
+        note = say(
+            "The topic {topic} is not there yet: brokers create it with the first line.",
+            topic=topic,
+        )
         return AuditList(topic, note, [], "", list(EVENTS))
     bounds = Bounds(arguments.number("limit"), _SCAN)
     found = await newest_of(services, topic, _keep(arguments), bounds)
     lines = [line for record in reversed(found.records) if (line := line_of(record)) is not None]
-    return AuditList(topic, "", lines, found.reach.sentence, list(EVENTS))
+    return AuditList(topic, NOTHING, lines, found.reach.sentence, list(EVENTS))
 
 
 PAGES = (

@@ -9,6 +9,7 @@ from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.nodes import LogDir
 from kavka.console.failures import Refused, bad_request, not_found
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import as_is, say
 from kavka.console.subject import Page, Services
 from kavka.console.views.brokers import (
     BrokerList,
@@ -56,14 +57,16 @@ async def _load_all(services: Services, arguments: Arguments) -> BrokerList:
 async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
     text = arguments.path["broker"]
     if not text.isdecimal():
-        raise Refused(bad_request(f"{text[:100]!r} is no id of a broker."))
+        raise Refused(bad_request(say("{text!r} is no id of a broker.", text=text[:100])))
     search, changed = arguments.text("search"), arguments.flag("changed")
     brokers = await _load_all(services, arguments)
     row = next((row for row in brokers.rows if row.broker_id == int(text)), None)
     if row is None:
-        raise Refused(not_found(f"The cluster has no broker {text}.", "Look at the list."))
+        raise Refused(
+            not_found(say("The cluster has no broker {text}.", text=text), say("Look at the list."))
+        )
     if not row.is_live:
-        return BrokerView(row, [], [], "The broker is not in the cluster.", search, changed)
+        return BrokerView(row, [], [], say("The broker is not in the cluster."), search, changed)
     (answers, (entries, note)) = await asyncio.gather(
         services.cluster.ask(
             lambda admin: admin.describe_log_dirs([int(text)], timeout_ms=_LOG_DIRS_MS)
@@ -75,7 +78,7 @@ async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
         broker=row,
         log_dirs=[] if isinstance(answer, Exception) else log_dir_views(answer),
         settings=setting_views(entries, search, changed=changed),
-        settings_note=note,
+        settings_note=as_is(note),
         search=search,
         changed=changed,
     )

@@ -11,6 +11,7 @@ from kavka.console.failures import Refused, bad_request
 from kavka.console.pages.reassignments import ALL, chosen_topics, names_of, offered_topics
 from kavka.console.pages.topics import PAGE, TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import NOTHING, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.moves import ElectionPlan, ElectionRow, election_rows
 from kavka.console.views.paging import paged
@@ -47,12 +48,16 @@ async def _load_election(services: Services, arguments: Arguments) -> ElectionPl
 async def _elect(services: Services, arguments: Arguments) -> Outcome:
     kind = arguments.text("kind")
     if kind == "unclean":
-        refusal = "No leader was elected: an unclean election loses records, and was not confirmed."
-        arguments.confirm(kind, refusal, "hold it")
+        refusal = say(
+            "No leader was elected: an unclean election loses records, and was not confirmed."
+        )
+        arguments.confirm(kind, refusal, say("hold it"))
     rows, _ = await _rows(services, arguments)
     wanted = [TopicPartition(row.topic, row.partition) for row in rows if row.is_possible]
     if not wanted:
-        raise Refused(bad_request("There is no partition to elect a leader for.", "Look again."))
+        raise Refused(
+            bad_request(say("There is no partition to elect a leader for."), say("Look again."))
+        )
     outcomes = await services.cluster.ask(
         lambda admin: admin.elect_leaders(ElectionType[kind.upper()], wanted)
     )
@@ -65,13 +70,22 @@ async def _elect(services: Services, arguments: Arguments) -> Outcome:
     if len(failed) == len(wanted):
         raise next(iter(failed.values()))
     count = len(wanted) - len(failed)
-    said = f"{count} partition{' has its' if count == 1 else 's have their'} leader"
-    rest = (
-        f"; {len(failed)} could not be held, the first: {next(iter(failed.values()))}"
-        if failed
-        else ""
+    rest = NOTHING
+    if failed:
+        first = next(iter(failed.values()))
+        rest = say(
+            "; {failed} could not be held, the first: {first}", failed=len(failed), first=first
+        )
+    return Outcome(
+        say(
+            "{count} partition{s_have} leader, by {kind} election{rest}.",
+            count=count,
+            s_have=" has its" if count == 1 else "s have their",
+            kind=kind,
+            rest=rest,
+        ),
+        f"/elect?kind={kind}",
     )
-    return Outcome(f"{said}, by {kind} election{rest}.", f"/elect?kind={kind}")
 
 
 _ELECTION = Page(
@@ -118,7 +132,7 @@ async def _load_partitions(services: Services, arguments: Arguments) -> Partitio
 async def _add_partitions(services: Services, arguments: Arguments) -> Outcome:
     topic, total = arguments.path["topic"], arguments.integer("total")
     if total is None:
-        raise Refused(bad_request("total is missing: the number of partitions to have."))
+        raise Refused(bad_request(say("total is missing: the number of partitions to have.")))
     check = arguments.flag("check")
     outcomes = await services.cluster.ask(
         lambda admin: admin.create_partitions({topic: NewPartitions(total)}, validate_only=check)
@@ -129,10 +143,13 @@ async def _add_partitions(services: Services, arguments: Arguments) -> Outcome:
     services.cluster.forget_topics()
     if check:
         return Outcome(
-            f"Topic {topic} could have {total} partitions.",
+            say("Topic {topic} could have {total} partitions.", topic=topic, total=total),
             f"/topics/{topic}/partitions?total={total}",
         )
-    return Outcome(f"Topic {topic} has {total} partitions now.", f"/topics/{topic}")
+    return Outcome(
+        say("Topic {topic} has {total} partitions now.", topic=topic, total=total),
+        f"/topics/{topic}",
+    )
 
 
 _PARTITIONS = Page(

@@ -18,6 +18,7 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
 from kavka.console.subject import Download, File, Services
 from kavka.console.views.messages import positions_text
+from kavka.sql.output import safe_cell
 
 _MOST_RECORDS: Final = 10_000
 _MOST_BYTES: Final = 16_000_000
@@ -67,7 +68,7 @@ def row_of(record: ConsumerRecord, registry: Registry | None) -> dict[str, Any]:
 
 
 def csv_of(rows: Sequence[dict[str, Any]]) -> bytes:
-    """Return rows as CSV (RFC 4180); what is no text is JSON, null is empty."""
+    """Return rows as CSV (RFC 4180); what is no text is JSON, null is empty, and no text is a formula."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_COLUMNS)
@@ -79,7 +80,7 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> bytes:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return safe_cell(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 async def _load(services: Services, arguments: Arguments) -> File:

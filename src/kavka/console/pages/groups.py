@@ -12,6 +12,7 @@ from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE, describe
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.groups import (
     GroupList,
@@ -36,7 +37,7 @@ from kavka.ids import TopicPartition
 _GROUPS_OF_A_PAGE = 25
 _ROW_MS = 3000
 
-ID = Parameter("id", "text", "The id of the group.", required=True)
+ID = Parameter("id", "text", say("The id of the group."), required=True)
 
 
 # The list
@@ -92,7 +93,12 @@ async def _load_group(services: Services, arguments: Arguments) -> GroupView:
 
     view = await services.cluster.ask(ask)
     if group.state == "Dead" and not view.partitions:
-        raise Refused(not_found(f"There is no group {group.group_id!r}.", "Look at the list."))
+        raise Refused(
+            not_found(
+                say("There is no group {group_id!r}.", group_id=group.group_id),
+                say("Look at the list."),
+            )
+        )
     return view
 
 
@@ -127,7 +133,9 @@ async def _plan(services: Services, arguments: Arguments, *, required: bool) -> 
         rows = await _planned(services, arguments, scenario, keys, current)
     elif required:
         listed = ", ".join(SCENARIOS)
-        raise Refused(bad_request(f"scenario is missing; it is one of: {listed}."))
+        raise Refused(
+            bad_request(say("scenario is missing; it is one of: {listed}.", listed=listed))
+        )
     again, skipped = totals(rows)
     return ResetPlan(
         group_id=group.group_id,
@@ -154,7 +162,7 @@ async def _planned(
             lambda admin: plan_reset(admin, sorted(keys), to, value, committed=current)
         )
     except NoCommittedOffset as error:
-        text = f"{error} that could be shifted: choose another scenario."
+        text = say("{error} that could be shifted: choose another scenario.", error=error)
         raise Refused(bad_request(text)) from error
     return [planned_offset(plan, current.get(plan.topic_partition)) for plan in plans]
 
@@ -164,12 +172,12 @@ def _value(scenario: str, arguments: Arguments) -> int:
     if scenario == "time":
         value, missing = (
             arguments.time_ms("time"),
-            "time is missing: the time from which on to read.",
+            say("time is missing: the time from which on to read."),
         )
     elif scenario in ("offset", "shift"):
         value, missing = (
             arguments.integer("value"),
-            "Give a number: the offset, or by how many records.",
+            say("Give a number: the offset, or by how many records."),
         )
     else:
         return 0
@@ -188,14 +196,20 @@ async def _reset(services: Services, arguments: Arguments) -> Outcome:
         raise Refused(
             Failure(
                 409,
-                "The group has members",
-                f"Offsets of {plan.group_id!r} were not changed: it is {plan.state}, and its members would commit "
-                "their own over them.",
-                "Stop its members, and try again when it is empty.",
+                say("The group has members"),
+                say(
+                    "Offsets of {group_id!r} were not changed: it is {state}, and its members would "
+                    "commit their own over them.",
+                    group_id=plan.group_id,
+                    state=plan.state,
+                ),
+                say("Stop its members, and try again when it is empty."),
             )
         )
     if not plan.rows:
-        raise Refused(bad_request("The plan is empty: the group has no offsets. Name a topic."))
+        raise Refused(
+            bad_request(say("The plan is empty: the group has no offsets. Name a topic."))
+        )
     wanted = {TopicPartition(row.topic, row.partition): row.new for row in plan.rows}
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_group_offsets(plan.group_id, wanted)
@@ -205,8 +219,13 @@ async def _reset(services: Services, arguments: Arguments) -> Outcome:
         raise refused[0]
     count = len(wanted)
     return Outcome(
-        f"{count} offset{'' if count == 1 else 's'} of {plan.group_id} were set "
-        f"{SCENARIOS[arguments.text('scenario')]}.",
+        say(
+            "{count} offset{s} of {group_id} were set {scenario}.",
+            count=count,
+            s="" if count == 1 else "s",
+            group_id=plan.group_id,
+            scenario=SCENARIOS[arguments.text("scenario")],
+        ),
         "/group?" + urlencode({"id": plan.group_id}),
     )
 

@@ -8,6 +8,7 @@ from kavka.console.failures import Refused, bad_request
 from kavka.console.history.charts import HistoryView, chart_view, finding_of, location_of
 from kavka.console.history.series import DAY_S, KINDS, METRICS
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import say
 from kavka.console.subject import Page, Services
 
 RANGES: Final = {
@@ -24,7 +25,13 @@ _STUCK_S: Final = 600.0
 async def _load(services: Services, arguments: Arguments) -> HistoryView:
     kind, name = arguments.text("kind"), arguments.text("name")
     if (kind == "cluster") == bool(name):
-        raise Refused(bad_request(f"The kind {kind} has {'no' if name else 'a'} name."))
+        raise Refused(
+            bad_request(
+                say("The kind {kind} has no name.", kind=kind)
+                if name
+                else say("The kind {kind} has a name.", kind=kind)
+            )
+        )
     chosen = arguments.text("range")
     history = services.history
     charts = await history.charts(kind, name, METRICS[kind], RANGES[chosen])
@@ -36,6 +43,7 @@ async def _load(services: Services, arguments: Arguments) -> HistoryView:
         ranges=list(RANGES),
         charts=[chart_view(chart) for chart in charts],
         finding=finding_of(group, _STUCK_S),
+        limits=await history.limits(kind, name),
         note=history.note,
         location=location_of(kind, name),
     )

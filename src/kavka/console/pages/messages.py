@@ -21,6 +21,7 @@ from kavka.console.search import (
     newest_windows,
     search,
 )
+from kavka.console.sentences import say
 from kavka.console.subject import Page, Services
 from kavka.console.tail import TailBatch, follow
 from kavka.console.views.messages import (
@@ -76,7 +77,9 @@ def _matcher(services: Services, wanted: Filter) -> Matcher:
     try:
         return Matcher(wanted, None if registry is None else registry.decode_learned)
     except ValueError as error:
-        raise Refused(bad_request(f"path: {error}.", "Write it like $.user.id = 42.")) from error
+        raise Refused(
+            bad_request(say("path: {error}.", error=error), say("Write it like $.user.id = 42."))
+        ) from error
 
 
 async def record_views(
@@ -101,8 +104,8 @@ async def _partitions(services: Services, arguments: Arguments) -> tuple[list[in
         if wanted >= count:
             raise Refused(
                 not_found(
-                    f"Topic {topic.name} has no partition {wanted}.",
-                    f"Its partitions are 0 to {count - 1}.",
+                    say("Topic {name} has no partition {wanted}.", name=topic.name, wanted=wanted),
+                    say("Its partitions are 0 to {count}.", count=count - 1),
                 )
             )
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{wanted} has no leader")
@@ -143,12 +146,12 @@ async def _windows(
     if start == "offset":
         offset = arguments.integer("offset")
         if offset is None:
-            raise Refused(bad_request("offset is missing: the offset to begin at."))
+            raise Refused(bad_request(say("offset is missing: the offset to begin at.")))
         firsts = dict.fromkeys(partitions, offset)
     elif start == "time":
         at_ms = arguments.time_ms("time")
         if at_ms is None:
-            raise Refused(bad_request("time is missing: the time to begin at."))
+            raise Refused(bad_request(say("time is missing: the time to begin at.")))
         found = await _offsets(services, topic, partitions, at_ms)
         firsts = {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
     elif start == "at":
@@ -160,7 +163,7 @@ def _positions(arguments: Arguments) -> dict[int, int]:
     try:
         return positions_of(arguments.text("at"))
     except ValueError as error:
-        raise Refused(bad_request(f"at: {error}.")) from error
+        raise Refused(bad_request(say("at: {error}.", error=error))) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +252,26 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
     known = await describe(services, topic)
     if partition >= len(known.partitions):
         raise Refused(
-            not_found(f"Topic {topic} has no partition {partition}.", "Look at the topic.")
+            not_found(
+                say(
+                    "Topic {topic} has no partition {partition}.", topic=topic, partition=partition
+                ),
+                say("Look at the topic."),
+            )
         )
     starts, ends = await _bounds(services, topic, [partition])
     gone = Refused(
         not_found(
-            f"{topic}-{partition} has no record at offset {offset}: its offsets are {starts[partition]} to "
-            f"{ends[partition] - 1}, and some may be removed by compaction, or markers of transactions.",
-            "Retention removes records, so older links end here.",
+            say(
+                "{topic}-{partition} has no record at offset {offset}: its offsets are {starts} "
+                "to {ends}, and some may be removed by compaction, or markers of transactions.",
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                starts=starts[partition],
+                ends=ends[partition] - 1,
+            ),
+            say("Retention removes records, so older links end here."),
         )
     )
     if not starts[partition] <= offset < ends[partition]:
@@ -274,7 +289,7 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
 def _number(arguments: Arguments, name: str) -> int:
     text = arguments.path[name]
     if not text.isdecimal() or len(text) > 19:
-        raise Refused(bad_request(f"{text[:100]!r} is no {name}."))
+        raise Refused(bad_request(say("{text!r} is no {name}.", text=text[:100], name=name)))
     return int(text)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kavka.console.pages.topics import describe
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Page, Services
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
@@ -58,7 +59,7 @@ class PipelineList:
     """The flows, those that failed or are lost first; `note` says why there are none."""
 
     topic: str
-    note: str
+    note: Sentence
     rows: list[FlowView]
     failing: int
 
@@ -109,16 +110,17 @@ async def _load(services: Services, arguments: Arguments) -> PipelineList:
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        note = (
-            f"The cluster has no topic {topic}: no pipeline has reported to it. `kavka pipelines run` reports, "
-            "unless it runs with --no-progress-topic."
+        note = say(
+            "The cluster has no topic {topic}: no pipeline has reported to it. `kavka pipelines run` reports, "
+            "unless it runs with --no-progress-topic.",
+            topic=topic,
         )
         return PipelineList(topic, note, [], 0)
     now_ms = time.time_ns() // 1_000_000
     rows = [flow_view(flow, now_ms) for flow in found]
     rows.sort(key=lambda row: (_URGENCY.get(row.state, 9), row.pipeline, row.flow))
     failing = sum(row.state in ("failed", "lost") for row in rows)
-    return PipelineList(topic, "", rows, failing)
+    return PipelineList(topic, NOTHING, rows, failing)
 
 
 PAGES = (

@@ -19,6 +19,7 @@ from kavka.console.pages.topics import TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import json_text, no_registry
 from kavka.console.rendering import part_of_path
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
 
 FORMATS: Final = ("text", "json", "schema", "hex", "base64", "null")
@@ -57,7 +58,9 @@ def bytes_of(field: str, text: str, form: str) -> bytes | None:
         if form == "json":
             json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(bad_request(f"{field} is not {form}: {error}.")) from error
+        raise Refused(
+            bad_request(say("{field} is not {form}: {error}.", field=field, form=form, error=error))
+        ) from error
     return text.encode()
 
 
@@ -70,11 +73,13 @@ def headers_of(text: str) -> Headers:
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
         if not name:
-            raise Refused(bad_request(f"{line[:100]!r} is no header such as name: value."))
+            raise Refused(
+                bad_request(say("{line!r} is no header such as name: value.", line=line[:100]))
+            )
         if not colon:
             found.append((name, None))
         elif value.startswith("0x"):
-            found.append((name, bytes_of(f"header {name}", value, "hex")))
+            found.append((name, bytes_of(say("header {name}", name=name), value, "hex")))
         else:
             found.append((name, value.encode()))
     return found
@@ -114,7 +119,11 @@ async def _load_form(services: Services, arguments: Arguments) -> ProduceForm:
     if source:
         partition, colon, offset = source.partition(":")
         if not colon:
-            raise Refused(bad_request(f"from is {source[:50]!r}, not a record such as 0:123."))
+            raise Refused(
+                bad_request(
+                    say("from is {source!r}, not a record such as 0:123.", source=source[:50])
+                )
+            )
         path = {"topic": topic.name, "partition": partition, "offset": offset}
         record = await record_at(services, Arguments((), {}, path))
         given |= {"headers": header_lines(list(record.headers)), "partition": partition}
@@ -134,8 +143,12 @@ async def _prefilled(services: Services, name: str, data: bytes | None) -> tuple
     if data is not None and len(data) > _MOST_PREFILLED:
         raise Refused(
             bad_request(
-                f"The {name} has {len(data):,} bytes, more than a form takes.",
-                "Copy the record instead.",
+                say(
+                    "The {name} has {data:,} bytes, more than a form takes.",
+                    name=name,
+                    data=len(data),
+                ),
+                say("Copy the record instead."),
             )
         )
     registry = services.registry
@@ -170,7 +183,9 @@ def _json_of(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(bad_request(f"{name} is no JSON: {error}.")) from error
+        raise Refused(
+            bad_request(say("{name} is no JSON: {error}.", name=name, error=error))
+        ) from error
 
 
 async def _send(
@@ -183,11 +198,25 @@ async def _send(
 ) -> Outcome:
     count = len((await describe(services, topic)).partitions)
     if partition is not None and partition >= count:
-        raise Refused(bad_request(f"Topic {topic} has no partition {partition}: it has {count}."))
+        raise Refused(
+            bad_request(
+                say(
+                    "Topic {topic} has no partition {partition}: it has {count}.",
+                    topic=topic,
+                    partition=partition,
+                    count=count,
+                )
+            )
+        )
     async with services.cluster.producer() as producer:
         written = await producer.send(topic, value, key, partition=partition, headers=headers)
     return Outcome(
-        f"The record was written to {topic}, partition {written.partition}, offset {written.offset}.",
+        say(
+            "The record was written to {topic}, partition {partition}, offset {offset}.",
+            topic=topic,
+            partition=written.partition,
+            offset=written.offset,
+        ),
         f"/topics/{part_of_path(topic)}/records/{written.partition}/{written.offset}",
     )
 
@@ -225,9 +254,12 @@ async def _original(services: Services, arguments: Arguments) -> ConsumerRecord:
         raise Refused(
             Failure(
                 403,
-                "Masks hold for you",
-                f"A copy of a record of {topic} would lack what the masks of this console cover.",
-                "Ask an administrator for a role that masks do not hold for.",
+                say("Masks hold for you"),
+                say(
+                    "A copy of a record of {topic} would lack what the masks of this console cover.",
+                    topic=topic,
+                ),
+                say("Ask an administrator for a role that masks do not hold for."),
             )
         )
     return await record_at(services, arguments)
@@ -248,15 +280,18 @@ async def _load_copy(services: Services, arguments: Arguments) -> CopyForm:
 async def _copy(services: Services, arguments: Arguments) -> Outcome:
     target = arguments.text("to").strip()
     if not target:
-        raise Refused(bad_request("to is missing: the topic that gets the copy."))
+        raise Refused(bad_request(say("to is missing: the topic that gets the copy.")))
     record = await _original(services, arguments)
     if record.topic == target and not arguments.flag("same"):
         raise Refused(
             Failure(
                 409,
-                "The copy would be a second record",
-                f"{target} is the record's own topic: its readers would see it twice.",
-                "Tick that this is meant, or name another topic.",
+                say("The copy would be a second record"),
+                say(
+                    "{target} is the record's own topic: its readers would see it twice.",
+                    target=target,
+                ),
+                say("Tick that this is meant, or name another topic."),
             )
         )
     headers = list(record.headers)

@@ -8,6 +8,7 @@ from kavka.client.admin.quotas import DEFAULT_ENTITY, ClientQuotaEntity
 from kavka.console.failures import Refused, bad_request
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import Sentence, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import Paging, paged
 from kavka.core.quota.entities import Name
@@ -16,11 +17,11 @@ _ROWS_OF_A_PAGE = 100
 DEFAULT_NAME = "<default>"
 """In place of a name: all that have no quota of their own."""
 KEYS = {
-    "producer_byte_rate": "bytes a second that are written, on each broker",
-    "consumer_byte_rate": "bytes a second that are read, on each broker",
-    "request_percentage": "per cent of a broker's time, 100 for each of its threads",
-    "controller_mutation_rate": "partitions a second that are created and deleted",
-    "connection_creation_rate": "new connections a second, of addresses only",
+    "producer_byte_rate": say("bytes a second that are written, on each broker"),
+    "consumer_byte_rate": say("bytes a second that are read, on each broker"),
+    "request_percentage": say("per cent of a broker's time, 100 for each of its threads"),
+    "controller_mutation_rate": say("partitions a second that are created and deleted"),
+    "connection_creation_rate": say("new connections a second, of addresses only"),
 }
 
 
@@ -48,7 +49,7 @@ class QuotaList:
 class QuotaForm:
     """The form for a quota; `current` is its present value."""
 
-    keys: dict[str, str]
+    keys: dict[str, Sentence]
     current: float | None
 
 
@@ -90,13 +91,13 @@ def entity_of(arguments: Arguments) -> ClientQuotaEntity:
     user, client_id, ip = (arguments.text(name).strip() for name in ("user", "client_id", "ip"))
     if ip and (user or client_id):
         raise Refused(
-            bad_request("An address has quotas of its own: leave user and client id empty.")
+            bad_request(say("An address has quotas of its own: leave user and client id empty."))
         )
     if not (user or client_id or ip):
         raise Refused(
             bad_request(
-                "Neither user nor client id nor address is named.",
-                f"{DEFAULT_NAME} names all others.",
+                say("Neither user nor client id nor address is named."),
+                say("{DEFAULT_NAME} names all others.", DEFAULT_NAME=DEFAULT_NAME),
             )
         )
     return ClientQuotaEntity(_name(user), _name(client_id), _name(ip))
@@ -119,19 +120,35 @@ async def _change(services: Services, arguments: Arguments) -> Outcome:
         try:
             value = float(text)
         except ValueError:
-            raise Refused(bad_request(f"value is {text[:50]!r}, not a number.")) from None
+            raise Refused(
+                bad_request(say("value is {text!r}, not a number.", text=text[:50]))
+            ) from None
         if not 0 < value < 1e18:
-            raise Refused(bad_request(f"value is {text[:50]}, and can be a number above 0."))
+            raise Refused(
+                bad_request(say("value is {text}, and can be a number above 0.", text=text[:50]))
+            )
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_client_quotas({entity: {key: value}})
     )
     refused = outcomes.get(entity)
     if refused is not None:
         raise refused
-    parts = zip(("user", "client id", "address"), map(_text, entity), strict=True)
-    named = ", ".join(f"{kind} {name}" for kind, name in parts if name)
-    done = "was removed" if value is None else f"is now {value:g}"
-    return Outcome(f"The quota {key} of {named} {done}.", "/quotas")
+    user, client, address = map(_text, entity)
+    named = say("user {user}, client id {client}", user=user, client=client)
+    if not (user and client):
+        named = (
+            say("user {name}", name=user)
+            if user
+            else say("client id {name}", name=client)
+            if client
+            else say("address {name}", name=address)
+        )
+    message = (
+        say("The quota {key} of {named} was removed.", key=key, named=named)
+        if value is None
+        else say("The quota {key} of {named} is now {value:g}.", key=key, named=named, value=value)
+    )
+    return Outcome(message, "/quotas")
 
 
 _FORM = Page(

@@ -24,6 +24,7 @@ from kavka.console.failures import Failure, Refused, bad_request, not_found
 from kavka.console.pages.brokers import log_dirs_or_reasons
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.moves import (
     MoveList,
@@ -61,7 +62,10 @@ def chosen_topics(topics: Mapping[str, TopicDescription], text: str) -> dict[str
     missing = [name for name in names if name not in topics]
     if missing:
         raise Refused(
-            not_found(f"There is no topic {missing[0][:250]!r}.", "Look at the list of topics.")
+            not_found(
+                say("There is no topic {missing!r}.", missing=missing[0][:250]),
+                say("Look at the list of topics."),
+            )
         )
     return {name: topics[name] for name in names}
 
@@ -120,11 +124,11 @@ async def _plan(services: Services, arguments: Arguments) -> _Planned:
         )
     except (TooFewBrokers, RacksMissing) as error:
         advice = (
-            "Choose more brokers."
+            say("Choose more brokers.")
             if isinstance(error, TooFewBrokers)
-            else "Untick the spread over racks."
+            else say("Untick the spread over racks.")
         )
-        raise Refused(bad_request(str(error), advice)) from error
+        raise Refused(bad_request(as_is(str(error)), advice)) from error
     return _Planned(
         topics=every,
         brokers=cluster.brokers,
@@ -146,8 +150,8 @@ def _chosen_brokers(known: list[BrokerAddress], text: str) -> list[BrokerAddress
     if missing:
         raise Refused(
             bad_request(
-                f"{missing[0][:50]!r} is no broker of the cluster.",
-                f"Its brokers are {', '.join(sorted(by_id, key=int))}.",
+                say("{missing!r} is no broker of the cluster.", missing=missing[0][:50]),
+                say("Its brokers are {brokers}.", brokers=", ".join(sorted(by_id, key=int))),
             )
         )
     return [by_id[name] for name in names]
@@ -181,33 +185,46 @@ async def _load_plan(services: Services, arguments: Arguments) -> MovePlan:
 
 async def _start(services: Services, arguments: Arguments) -> Outcome:
     if not names_of(arguments.text("topics")):
-        raise Refused(bad_request("topics is missing: the topics to move."))
+        raise Refused(bad_request(say("topics is missing: the topics to move.")))
     plan = await _plan(services, arguments)
     if not plan.targets:
-        raise Refused(bad_request("The plan moves nothing.", "Ask for another plan."))
+        raise Refused(bad_request(say("The plan moves nothing."), say("Ask for another plan.")))
     if plan.moving:
         raise Refused(
-            _conflict(f"{plan.moving[0]} is moving already.", "Wait, or cancel the move.")
+            _conflict(
+                say("{moving} is moving already.", moving=plan.moving[0]),
+                say("Wait, or cancel the move."),
+            )
         )
     if arguments.text("plan") != plan_id(plan.targets):
         raise Refused(
             _conflict(
-                "The plan is not the one that was looked at: topics or brokers have changed since.",
-                "Look at the plan again.",
+                say(
+                    "The plan is not the one that was looked at: topics or brokers have changed since."
+                ),
+                say("Look at the plan again."),
             )
         )
     rate = arguments.integer("throttle")
     await services.cluster.ask(lambda admin: _begin(admin, plan, rate))
     services.cluster.forget_topics()
     count = len(plan.targets)
-    throttled = "" if rate is None else f", at {rate:,} bytes a second of each broker"
+    throttled = (
+        NOTHING if rate is None else say(", at {rate:,} bytes a second of each broker", rate=rate)
+    )
     return Outcome(
-        f"{count} partition{'' if count == 1 else 's'} began to move{throttled}.", "/moves"
+        say(
+            "{count} partition{s} began to move{throttled}.",
+            count=count,
+            s="" if count == 1 else "s",
+            throttled=throttled,
+        ),
+        "/moves",
     )
 
 
-def _conflict(detail: str, advice: str) -> Failure:
-    return Failure(409, "The cluster has changed", detail, advice)
+def _conflict(detail: Sentence, advice: Sentence) -> Failure:
+    return Failure(409, say("The cluster has changed"), detail, advice)
 
 
 async def _begin(admin: Admin, plan: _Planned, rate: int | None) -> None:
@@ -270,7 +287,9 @@ async def _load_moves(services: Services, arguments: Arguments) -> MoveList:
     shown, paging = paged(rows, arguments.number("page"), _ROWS_OF_A_PAGE)
     copied = total_bytes(row.copied_bytes for row in rows)
     total = total_bytes(row.total_bytes for row in rows)
-    return MoveList(list(shown), paging, copied, total, share_of(copied, total), throttled, note)
+    return MoveList(
+        list(shown), paging, copied, total, share_of(copied, total), throttled, as_is(note)
+    )
 
 
 async def _throttled(services: Services, brokers: list[int]) -> tuple[list[int], str]:
@@ -300,7 +319,9 @@ async def _change_moves(services: Services, arguments: Arguments) -> Outcome:
     ]
     if not chosen:
         raise Refused(
-            not_found("No such move is in progress.", "It may be done: look at the topic.")
+            not_found(
+                say("No such move is in progress."), say("It may be done: look at the topic.")
+            )
         )
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_partition_reassignments(dict.fromkeys(chosen))
@@ -310,7 +331,10 @@ async def _change_moves(services: Services, arguments: Arguments) -> Outcome:
         raise refused[0]
     services.cluster.forget_topics()
     named = str(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} partitions"
-    return Outcome(f"The move of {named} was cancelled: its brokers are those of before.", "/moves")
+    return Outcome(
+        say("The move of {named} was cancelled: its brokers are those of before.", named=named),
+        "/moves",
+    )
 
 
 async def _unthrottle(services: Services) -> Outcome:
@@ -322,7 +346,9 @@ async def _unthrottle(services: Services) -> Outcome:
         await clear_topic_throttles(admin, topics)
 
     await services.cluster.ask(clear)
-    return Outcome("The throttles of moves were removed from all brokers and topics.", "/moves")
+    return Outcome(
+        say("The throttles of moves were removed from all brokers and topics."), "/moves"
+    )
 
 
 _MOVES = Page(

@@ -14,6 +14,7 @@ from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry, no_registry
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import Paging, paged, searched
 
@@ -42,7 +43,7 @@ class SubjectList:
     """One page of the subjects that match; without a registry `note` says what is missing."""
 
     url: str
-    note: str
+    note: Sentence
     compatibility: str
     rows: list[SubjectRow]
     paging: Paging
@@ -118,7 +119,7 @@ async def _load_list(services: Services, arguments: Arguments) -> SubjectList:
     search = arguments.text("search")
     registry = services.registry
     if registry is None:
-        note = "This console was started without --schema-registry, so it shows no schemas."
+        note = say("This console was started without --schema-registry, so it shows no schemas.")
         _, paging = paged([], 1, _ROWS_OF_A_PAGE)
         return SubjectList("", note, "", [], paging, 0, search)
     has_words = searched(search)
@@ -129,7 +130,7 @@ async def _load_list(services: Services, arguments: Arguments) -> SubjectList:
         shown, paging = paged(matching, arguments.number("page"), _ROWS_OF_A_PAGE)
         made = [row for name in shown if (row := _row(client, name)) is not None]
         level = client.compatibility()
-        return SubjectList(registry.url, "", level, made, paging, len(subjects), search)
+        return SubjectList(registry.url, NOTHING, level, made, paging, len(subjects), search)
 
     return await registry.ask(rows)
 
@@ -187,19 +188,24 @@ async def _load_subject(services: Services, arguments: Arguments) -> SubjectView
 async def _change_subject(services: Services, arguments: Arguments) -> Outcome:
     subject, registry = arguments.text("name"), _registry(services)
     if arguments.text("do") == "delete":
-        refusal = "The subject was not deleted: the confirmation is not its name."
-        arguments.confirm(subject, refusal, "delete it")
+        refusal = say("The subject was not deleted: the confirmation is not its name.")
+        arguments.confirm(subject, refusal, say("delete it"))
         versions = await registry.ask(lambda client: client.delete(subject))
         count = len(versions)
         return Outcome(
-            f"Subject {subject} was deleted, with {count} version{'' if count == 1 else 's'}; its schemas stay "
-            "readable by their ids.",
+            say(
+                "Subject {subject} was deleted, with {count} version{s}; its schemas stay "
+                "readable by their ids.",
+                subject=subject,
+                count=count,
+                s="" if count == 1 else "s",
+            ),
             "/schemas",
         )
     level = arguments.text("level")
     await registry.ask(lambda client: client.set_compatibility(level, subject))
     return Outcome(
-        f"The compatibility level of {subject} is now {level}.",
+        say("The compatibility level of {subject} is now {level}.", subject=subject, level=level),
         "/schema?" + urlencode({"name": subject}),
     )
 
@@ -238,7 +244,7 @@ async def _register(services: Services, arguments: Arguments) -> Outcome:
     registry, subject = _registry(services), arguments.text("name").strip()
     text, kind = arguments.text("schema"), arguments.text("kind")
     if not subject or not text.strip():
-        raise Refused(bad_request("name or schema is missing."))
+        raise Refused(bad_request(say("name or schema is missing.")))
     schema = Schema(text, kind)
     check = arguments.flag("check")
 
@@ -254,18 +260,27 @@ async def _register(services: Services, arguments: Arguments) -> Outcome:
         raise Refused(
             Failure(
                 409,
-                "The schema is not compatible",
-                f"{subject} does not take it: {'; '.join(reasons)[:2000]}.",
-                "Change the schema, or the compatibility level of the subject.",
+                say("The schema is not compatible"),
+                say(
+                    "{subject} does not take it: {reasons}.",
+                    subject=subject,
+                    reasons="; ".join(reasons)[:2000],
+                ),
+                say("Change the schema, or the compatibility level of the subject."),
             )
         )
     location = "?" + urlencode({"name": subject})
     if check:
-        return Outcome(f"{subject} would take this schema.", f"/schema/new{location}")
-    return Outcome(f"{subject} has the schema, with id {schema_id}.", f"/schema{location}")
+        return Outcome(
+            say("{subject} would take this schema.", subject=subject), f"/schema/new{location}"
+        )
+    return Outcome(
+        say("{subject} has the schema, with id {schema_id}.", subject=subject, schema_id=schema_id),
+        f"/schema{location}",
+    )
 
 
-_NAME = Parameter("name", "text", "The name of the subject.", required=True)
+_NAME = Parameter("name", "text", say("The name of the subject."), required=True)
 _SUBJECT = Page(
     path="/schema",
     summary="One version of a subject, its difference from another, and the forms that change the subject.",

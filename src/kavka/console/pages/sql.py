@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import settings_for
-from kavka.console.failures import Failure, Refused, bad_request
+from kavka.console.failures import Failure, Refused
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.subject import Page, Services
 
 _MODULES: Final = ("duckdb", "pyarrow")
@@ -29,7 +30,7 @@ class SqlResult:
     """The rows of a statement as texts; null stays null, nested values are JSON."""
 
     is_run: bool
-    note: str
+    note: Sentence
     """The library that is missing, or how far the statement has looked."""
     names: list[str]
     types: list[str]
@@ -39,12 +40,19 @@ class SqlResult:
     warnings: list[str]
     topics: list[str]
 
+    @property
+    def outcome(self) -> str:
+        """The result of the statement as the audit has it; the rows are in no line."""
+        return (
+            f"ok: {len(self.rows):,} rows, {self.ended}" if self.is_run else f"failed: {self.note}"
+        )
+
 
 _ENDS: Final = {
-    "end": "That is the whole result",
-    "rows": "It ended at its bound of rows",
-    "bytes": "It ended at its bound of bytes",
-    "time": "It ended at its bound of time, so rows may be missing",
+    "end": say("That is the whole result"),
+    "rows": say("It ended at its bound of rows"),
+    "bytes": say("It ended at its bound of bytes"),
+    "time": say("It ended at its bound of time, so rows may be missing"),
 }
 _running: set[asyncio.subprocess.Process] = set()
 
@@ -55,31 +63,35 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
     topics = [n for n, t in (await services.cluster.topics()).items() if not t.is_internal]
     topics = topics[:200]
     if missing is not None:
-        note = f"{missing} is missing: install it with `pip install 'kavka[sql]'`, and start the console again."
+        note = say(
+            "{library} is missing: install it with `pip install 'kavka[sql]'`, and start the console again.",
+            library=missing,
+        )
         return SqlResult(False, note, [], [], [], "", [], topics)
     if not statement:
-        return SqlResult(False, "", [], [], [], "", [], topics)
+        return SqlResult(False, NOTHING, [], [], [], "", [], topics)
     if services.cluster.is_masked:
         raise Refused(
             Failure(
                 403,
-                "Masks hold for you",
-                "A statement would read records past the masks of this console.",
-                "Read the topic's page, or ask an administrator for a role that masks do not hold for.",
+                say("Masks hold for you"),
+                say("A statement would read records past the masks of this console."),
+                say(
+                    "Read the topic's page, or ask an administrator for a role that masks do not hold for."
+                ),
             )
         )
     began = time.monotonic()
     answer = await _answer(services, arguments, statement)
     if "error" in answer:
-        raise Refused(bad_request(str(answer["error"]), "Correct the statement and run it again."))
-    read = (
-        f"Read {answer['offsets']:,} of {answer['of']:,} offsets"
-        if answer["of"]
-        else "Read no topic"
+        reason, advice = as_is(str(answer["error"])), say("Correct the statement and run it again.")
+        raise Refused(Failure(400, say("The statement failed"), reason, advice))
+    note = say(
+        "{read} in {seconds:.1f} s. {end}.",
+        read=_read(answer),
+        seconds=time.monotonic() - began,
+        end=_ENDS[answer["ended"]],
     )
-    if answer["of"] and not answer["offsets"]:
-        read = f"Read the first of {answer['of']:,} offsets"
-    note = f"{read} in {time.monotonic() - began:.1f} s. {_ENDS[answer['ended']]}."
     return SqlResult(
         is_run=True,
         note=note,
@@ -92,14 +104,25 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
     )
 
 
+def _read(answer: dict[str, Any]) -> Sentence:
+    if not answer["of"]:
+        return say("Read no topic")
+    if not answer["offsets"]:
+        return say("Read the first of {all:,} offsets", all=answer["of"])
+    return say("Read {read:,} of {all:,} offsets", read=answer["offsets"], all=answer["of"])
+
+
 async def _answer(services: Services, arguments: Arguments, statement: str) -> dict[str, Any]:
     if len(_running) >= _MOST_RUNNING:
         raise Refused(
             Failure(
                 503,
-                "Too many statements",
-                f"{len(_running)} statements run in this console at this moment, which is its limit.",
-                "Wait until one has ended, or stop it.",
+                say("Too many statements"),
+                say(
+                    "{running} statements run in this console at this moment, which is its limit.",
+                    running=len(_running),
+                ),
+                say("Wait until one has ended, or stop it."),
             )
         )
     seconds = arguments.number("seconds")
@@ -119,9 +142,12 @@ async def _answer(services: Services, arguments: Arguments, statement: str) -> d
         raise Refused(
             Failure(
                 500,
-                "The statement could not be run",
-                f"The engine's process ended: {last or 'it says nothing'}.",
-                "Ask for less, or use `kavka sql`.",
+                say("The statement could not be run"),
+                say(
+                    "The engine's process ended: {last}.",
+                    last=as_is(last) if last else say("it says nothing"),
+                ),
+                say("Ask for less, or use `kavka sql`."),
             )
         )
     answer: dict[str, Any] = json.loads(out)
@@ -164,6 +190,7 @@ PAGES = (
             ),
         ),
         ends_with_reader=True,
+        audited="statement",
     ),
 )
 ACTIONS = ()

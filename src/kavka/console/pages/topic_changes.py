@@ -10,6 +10,7 @@ from kavka.console.failures import Refused, bad_request
 from kavka.console.pages.brokers import CHANGED, SEARCH, settings_or_reason
 from kavka.console.pages.topics import PAGE, PROBLEMS, TOPIC_PATH, describe, load_topic
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import Sentence, as_is, say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.settings import SettingView, setting_views
 from kavka.console.views.topics import TopicView
@@ -24,7 +25,7 @@ class TopicSettings:
 
     topic: str
     settings: list[SettingView]
-    note: str
+    note: Sentence
     search: str
     changed: bool
     edit: SettingView | None
@@ -44,7 +45,7 @@ async def _load_settings(services: Services, arguments: Arguments) -> TopicSetti
     return TopicSettings(
         topic=topic,
         settings=setting_views(entries, search, changed=changed),
-        note=note,
+        note=as_is(note),
         search=search,
         changed=changed,
         edit=next((setting for setting in every if setting.name == name), None),
@@ -58,7 +59,7 @@ def _resource(topic: str) -> ConfigResource:
 async def _change_setting(services: Services, arguments: Arguments) -> Outcome:
     topic, name = arguments.path["topic"], arguments.text("name").strip()
     if not name:
-        raise Refused(bad_request("name is missing: the setting to change."))
+        raise Refused(bad_request(say("name is missing: the setting to change.")))
     is_reset = arguments.flag("reset")
     change = (
         ConfigOp(name, None, AlterOp.DELETE)
@@ -72,8 +73,17 @@ async def _change_setting(services: Services, arguments: Arguments) -> Outcome:
     refused = outcomes[resource]
     if refused is not None:
         raise refused
-    done = "has its default again" if is_reset else f"is now {arguments.text('value')!r}"
-    return Outcome(f"{name} of {topic} {done}.", f"/topics/{topic}/settings?changed=true")
+    message = (
+        say("{name} of {topic} has its default again.", name=name, topic=topic)
+        if is_reset
+        else say(
+            "{name} of {topic} is now {value!r}.",
+            name=name,
+            topic=topic,
+            value=arguments.text("value"),
+        )
+    )
+    return Outcome(message, f"/topics/{topic}/settings?changed=true")
 
 
 _SETTINGS = Page(
@@ -118,7 +128,12 @@ def settings_of_lines(text: str) -> dict[str, str | None]:
             continue
         if not equals or not name.strip():
             raise Refused(
-                bad_request(f"{line.strip()[:100]!r} is no setting such as retention.ms=3600000.")
+                bad_request(
+                    say(
+                        "{line!r} is no setting such as retention.ms=3600000.",
+                        line=line.strip()[:100],
+                    )
+                )
             )
         found[name.strip()] = value.strip()
     return found
@@ -142,8 +157,8 @@ async def _create(services: Services, arguments: Arguments) -> Outcome:
         raise outcome
     services.cluster.forget_topics()
     if check:
-        return Outcome(f"Topic {name} could be created.", "/create-topic")
-    return Outcome(f"Topic {name} was created.", f"/topics/{name}")
+        return Outcome(say("Topic {name} could be created.", name=name), "/create-topic")
+    return Outcome(say("Topic {name} was created.", name=name), f"/topics/{name}")
 
 
 _NEW = Page(
@@ -153,7 +168,7 @@ _NEW = Page(
     view=NewTopicForm,
     load=_load_new,
     parameters=(
-        Parameter("name", "text", "The name of the topic.", required=True),
+        Parameter("name", "text", say("The name of the topic."), required=True),
         Parameter(
             "partitions",
             "integer",
@@ -180,13 +195,15 @@ _NEW = Page(
 async def _delete(services: Services, arguments: Arguments) -> Outcome:
     topic = arguments.path["topic"]
     typed = arguments.text("confirm")[:250]
-    refusal = f"The topic was not deleted: the confirmation is {typed!r}, not its name."
-    arguments.confirm(topic, refusal, "delete it")
+    refusal = say(
+        "The topic was not deleted: the confirmation is {typed!r}, not its name.", typed=typed
+    )
+    arguments.confirm(topic, refusal, say("delete it"))
     refused = (await services.cluster.ask(lambda admin: admin.delete_topics([topic])))[topic]
     if refused is not None:
         raise refused
     services.cluster.forget_topics()
-    return Outcome(f"Topic {topic} was deleted, with all its records.", "/topics")
+    return Outcome(say("Topic {topic} was deleted, with all its records.", topic=topic), "/topics")
 
 
 _DELETE = Page(

@@ -16,6 +16,7 @@ from kavka.console.failures import Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import paged
 from kavka.console.views.transactions import (
@@ -39,7 +40,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-ID = Parameter("id", "text", "The transactional id.", required=True)
+ID = Parameter("id", "text", say("The transactional id."), required=True)
 
 
 # The list
@@ -72,7 +73,11 @@ async def _load_list(services: Services, arguments: Arguments) -> TransactionLis
 async def _describe(services: Services, name: str) -> TransactionDescription:
     found = (await services.cluster.ask(lambda admin: admin.describe_transactions([name])))[name]
     if isinstance(found, KafkaError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise Refused(not_found(f"There is no transactional id {name!r}.", "Look at the list."))
+        raise Refused(
+            not_found(
+                say("There is no transactional id {name!r}.", name=name), say("Look at the list.")
+            )
+        )
     if isinstance(found, Exception):
         raise found
     return found
@@ -85,14 +90,14 @@ async def _load_one(services: Services, arguments: Arguments) -> TransactionView
 
 async def _end(services: Services, arguments: Arguments) -> Outcome:
     name = arguments.text("id")
-    refusal = "The transaction was not ended: the confirmation is not the transactional id."
-    arguments.confirm(name, refusal, "end it")
+    refusal = say("The transaction was not ended: the confirmation is not the transactional id.")
+    arguments.confirm(name, refusal, say("end it"))
     await _describe(services, name)  # fencing an id that does not exist would make it
     refused = (await services.cluster.ask(lambda admin: admin.fence_producers([name])))[name]
     if refused is not None:
         raise refused
     return Outcome(
-        f"The producer of {name} was fenced, and its open transaction is aborted.",
+        say("The producer of {name} was fenced, and its open transaction is aborted.", name=name),
         "/transaction?" + urlencode({"id": name}),
     )
 
@@ -104,7 +109,7 @@ async def _load_hanging(services: Services, arguments: Arguments) -> HangingList
     topic, minutes = arguments.text("topic").strip(), arguments.number("minutes")
     partition = arguments.integer("partition")
     if partition is not None and not topic:
-        raise Refused(bad_request("topic is missing: partition needs it."))
+        raise Refused(bad_request(say("topic is missing: partition needs it.")))
     rows = []
     if arguments.flag("find"):
         now_ms = _now_ms()
@@ -122,7 +127,7 @@ async def _open_at(
     """Return the open transaction of the arguments. Raise Refused where there is none."""
     partition, offset = arguments.integer("partition"), arguments.integer("start_offset")
     if partition is None or offset is None:
-        raise Refused(bad_request("partition or start_offset is missing."))
+        raise Refused(bad_request(say("partition or start_offset is missing.")))
     key = TopicPartition(arguments.text("topic"), partition)
     found = (await services.cluster.ask(lambda admin: admin.describe_producers([key])))[key]
     if isinstance(found, KafkaError):
@@ -132,8 +137,12 @@ async def _open_at(
             return key, producer
     raise Refused(
         not_found(
-            f"No transaction that begins at offset {offset} is open in {key}.",
-            "It may have ended: search again.",
+            say(
+                "No transaction that begins at offset {offset} is open in {key}.",
+                offset=offset,
+                key=key,
+            ),
+            say("It may have ended: search again."),
         )
     )
 
@@ -154,8 +163,8 @@ async def _load_abort(services: Services, arguments: Arguments) -> AbortView:
 
 async def _abort(services: Services, arguments: Arguments) -> Outcome:
     key, producer = await _open_at(services, arguments)
-    refusal = "The transaction was not aborted: the confirmation is not the partition."
-    arguments.confirm(str(key), refusal, "abort it there")
+    refusal = say("The transaction was not aborted: the confirmation is not the partition.")
+    arguments.confirm(str(key), refusal, say("abort it there"))
     hanging = HangingTransaction(
         key, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch or 0
     )
@@ -165,7 +174,11 @@ async def _abort(services: Services, arguments: Arguments) -> Outcome:
 
     await services.cluster.ask(abort)
     return Outcome(
-        f"The transaction of producer {producer.producer_id} was aborted in {key}.",
+        say(
+            "The transaction of producer {producer_id} was aborted in {key}.",
+            producer_id=producer.producer_id,
+            key=key,
+        ),
         "/transactions/hanging?" + urlencode({"topic": key.topic, "find": "true"}),
     )
 
@@ -185,12 +198,12 @@ _ABORT = Page(
     view=AbortView,
     load=_load_abort,
     parameters=(
-        Parameter("topic", "text", "The topic.", required=True),
-        Parameter("partition", "integer", "The partition.", required=True, minimum=0),
+        Parameter("topic", "text", say("The topic."), required=True),
+        Parameter("partition", "integer", say("The partition."), required=True, minimum=0),
         Parameter(
             "start_offset",
             "integer",
-            "The first offset of the transaction.",
+            say("The first offset of the transaction."),
             required=True,
             minimum=0,
         ),

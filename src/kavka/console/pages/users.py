@@ -13,6 +13,7 @@ from kavka.console.failures import Refused, bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
+from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
 from kavka.console.views.paging import Paging, paged, searched
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS
@@ -80,11 +81,13 @@ async def _set_password(services: Services, arguments: Arguments) -> Outcome:
     user, mechanism = arguments.text("user").strip(), arguments.text("mechanism")
     password = arguments.text("password")
     if not user:
-        raise Refused(bad_request("user is missing: the name of the user."))
+        raise Refused(bad_request(say("user is missing: the name of the user.")))
     if not password:
-        raise Refused(bad_request("password is missing."))
+        raise Refused(bad_request(say("password is missing.")))
     if arguments.text("again") != password:
-        raise Refused(bad_request("The two passwords are not the same.", "Type both again."))
+        raise Refused(
+            bad_request(say("The two passwords are not the same."), say("Type both again."))
+        )
     change = ScramUpsertion(user, mechanism, password, iterations=arguments.number("iterations"))
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_user_scram_credentials([change])
@@ -92,7 +95,10 @@ async def _set_password(services: Services, arguments: Arguments) -> Outcome:
     refused = outcomes[user]
     if refused is not None:
         raise refused
-    return Outcome(f"User {user} has a new password for {mechanism}.", "/users")
+    return Outcome(
+        say("User {user} has a new password for {mechanism}.", user=user, mechanism=mechanism),
+        "/users",
+    )
 
 
 # The removal
@@ -113,7 +119,12 @@ async def _load_removal(services: Services, arguments: Arguments) -> UserRemoval
     if infos is None or isinstance(infos, KafkaError) or mechanism not in {i[0] for i in infos}:
         raise Refused(
             not_found(
-                f"User {user[:250]!r} has no credential for {mechanism}.", "Look at the list."
+                say(
+                    "User {user!r} has no credential for {mechanism}.",
+                    user=user[:250],
+                    mechanism=mechanism,
+                ),
+                say("Look at the list."),
             )
         )
     return UserRemoval(user, mechanism)
@@ -121,8 +132,8 @@ async def _load_removal(services: Services, arguments: Arguments) -> UserRemoval
 
 async def _remove(services: Services, arguments: Arguments) -> Outcome:
     user, mechanism = arguments.text("user"), arguments.text("mechanism")
-    refusal = "The credential was not removed: the confirmation is not the user's name."
-    arguments.confirm(user, refusal, "remove it")
+    refusal = say("The credential was not removed: the confirmation is not the user's name.")
+    arguments.confirm(user, refusal, say("remove it"))
     change = ScramDeletion(user, mechanism)
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_user_scram_credentials([change])
@@ -130,7 +141,10 @@ async def _remove(services: Services, arguments: Arguments) -> Outcome:
     refused = outcomes[user]
     if refused is not None:
         raise refused
-    return Outcome(f"User {user} can no longer log in by {mechanism}.", "/users")
+    return Outcome(
+        say("User {user} can no longer log in by {mechanism}.", user=user, mechanism=mechanism),
+        "/users",
+    )
 
 
 _MECHANISM = Parameter("mechanism", "choice", "The SCRAM mechanism.", "SCRAM-SHA-512", _MECHANISMS)
@@ -162,7 +176,7 @@ _REMOVE = Page(
     view=UserRemoval,
     load=_load_removal,
     parameters=(
-        Parameter("user", "text", "The name of the user.", required=True),
+        Parameter("user", "text", say("The name of the user."), required=True),
         _MECHANISM,
         Parameter("confirm", "text", "For a change: the user's name, typed."),
     ),

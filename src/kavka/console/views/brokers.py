@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin.nodes import ClusterDescription, LogDir
 from kavka.client.admin.topics import TopicDescription
+from kavka.console.sentences import Sentence, as_is, say
 from kavka.console.views.settings import SettingView
 from kavka.ids import BrokerId
 
@@ -30,7 +31,7 @@ class BrokerRow:
     """Bytes of all replicas."""
     usable_bytes: int | None
     total_bytes: int | None
-    note: str
+    note: Sentence
     """The reason why sizes are missing."""
 
 
@@ -64,7 +65,7 @@ class BrokerView:
     broker: BrokerRow
     log_dirs: list[LogDirView]
     settings: list[SettingView]
-    settings_note: str
+    settings_note: Sentence
     search: str
     changed: bool
 
@@ -101,7 +102,7 @@ def broker_rows(
                 size_bytes=size,
                 usable_bytes=usable,
                 total_bytes=total,
-                note=note if broker else "not in the cluster at this moment",
+                note=as_is(note) if broker else say("not in the cluster at this moment"),
             )
         )
     return rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.lag import Lag
+from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.views.paging import Paging, searched
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import KafkaError
@@ -29,7 +30,7 @@ class GroupRow:
     lag_records: int | None
     lag_seconds: float | None
     """The largest of the partitions."""
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class GroupPartition:
     lag_share: float
     """Part of the largest lag of the group, 0 to 1."""
     member: str
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class GroupView:
     lag_records: int | None
     lag_seconds: float | None
     can_be_reset: bool
-    note: str
+    note: Sentence
 
 
 def matching_groups(groups: Iterable[GroupListing], search: str, state: str) -> list[GroupListing]:
@@ -130,7 +131,7 @@ def group_row(
         topics=topics,
         lag_records=records,
         lag_seconds=seconds,
-        note=str(refused) if refused else "",
+        note=as_is(str(refused) if refused else ""),
     )
 
 
@@ -155,7 +156,7 @@ def group_view(group: GroupDescription, committed: Committed, lags: Lags) -> Gro
                 lag_seconds=known.seconds if known else None,
                 lag_share=known.records / largest if known and largest else 0.0,
                 member=owner.client_id if owner else "",
-                note=str(lag) if isinstance(lag, KafkaError) else "",
+                note=as_is(str(lag) if isinstance(lag, KafkaError) else ""),
             )
         )
     records, seconds = total_lag(lags)
@@ -191,14 +192,18 @@ def _members(group: GroupDescription, lags: Lags) -> list[MemberView]:
     return sorted(views, key=lambda view: (view.client_id, view.member_id))
 
 
-def _note(group: GroupDescription, partitions: list[GroupPartition]) -> str:
+def _note(group: GroupDescription, partitions: list[GroupPartition]) -> Sentence:
     """Return what a reader of the group's page should learn first."""
     behind = any(part.lag_records for part in partitions)
     if not group.members and group.state not in ("Empty", "Dead"):
-        return "Its members use a protocol that this page does not know, so they are not shown."
+        return say(
+            "Its members use a protocol that this page does not know, so they are not shown."
+        )
     if group.state == "Empty" and behind:
-        return "No member reads, and records wait."
+        return say("No member reads, and records wait.")
     unread = [part for part in partitions if not part.member and part.lag_records]
     if group.members and group.protocol_type == "consumer" and unread:
-        return f"{len(unread)} of its partitions have records that wait and no member."
-    return ""
+        return say(
+            "{unread} of its partitions have records that wait and no member.", unread=len(unread)
+        )
+    return NOTHING

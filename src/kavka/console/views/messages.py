@@ -12,6 +12,7 @@ from kavka.client.schemas.errors import SchemaError
 from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text
 from kavka.console.json_paths import condition_of
 from kavka.console.registry import Decoded, NotLearned, json_text
+from kavka.console.sentences import NOTHING, Sentence, say
 
 _LINE_BYTES: Final = 240
 BODY_BYTES: Final = 16_000
@@ -205,16 +206,16 @@ class Reach:
     records: int
     size_bytes: int
     ended: str
-    sentence: str
+    sentence: Sentence
     partitions: list[PartitionReach]
 
 
 _REASONS: Final = {
-    "end": "That is all there is",
-    "found": "It ended with as many as were wanted",
-    "records": "It ended at its bound of records",
-    "bytes": "It ended at its bound of bytes",
-    "time": "It ended at its bound of time",
+    "end": say("That is all there is"),
+    "found": say("It ended with as many as were wanted"),
+    "records": say("It ended at its bound of records"),
+    "bytes": say("It ended at its bound of bytes"),
+    "time": say("It ended at its bound of time"),
 }
 
 
@@ -222,10 +223,14 @@ def reach_of(
     records: int, size_bytes: int, ended: str, partitions: Sequence[PartitionReach]
 ) -> Reach:
     """Return the reach with its sentence."""
-    where = "1 partition" if len(partitions) == 1 else f"{len(partitions):,} partitions"
-    sentence = (
-        f"Looked at {count_text(records)} record{'' if records == 1 else 's'} ({size_text(size_bytes)}) "
-        f"of {where}. {_REASONS[ended]}."
+    sentence = say(
+        "Looked at {records} record{s} ({size}) of {partitions:,} partition{s_2}. {end}.",
+        records=count_text(records),
+        s="" if records == 1 else "s",
+        size=size_text(size_bytes),
+        partitions=len(partitions),
+        s_2="" if len(partitions) == 1 else "s",
+        end=_REASONS[ended],
     )
     return Reach(records, size_bytes, ended, sentence, list(partitions))
 
@@ -243,16 +248,16 @@ class MessageList:
     """The value of `at` for the records before these, with `start=before`; empty when there are none."""
     newer: str
     """The value of `at` for the records after these, with `start=at`."""
-    note: str
+    note: Sentence
     """The reason why there are no such values although there are more records."""
 
 
-def steps_of(older: Mapping[int, int], newer: Mapping[int, int]) -> tuple[str, str, str]:
+def steps_of(older: Mapping[int, int], newer: Mapping[int, int]) -> tuple[str, str, Sentence]:
     """Return the values of `at` for older and for newer records, or why an address cannot hold them."""
     texts = positions_text(older), positions_text(newer)
     if max(map(len, texts)) > _MOST_POSITIONS:
-        return "", "", "There are too many partitions to go on in all of them: choose one."
-    return *texts, ""
+        return "", "", say("There are too many partitions to go on in all of them: choose one.")
+    return *texts, NOTHING
 
 
 def positions_text(positions: Mapping[int, int]) -> str:

@@ -11,6 +11,7 @@ from kavka.client.admin.placement_plans import Assignment
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.topics import TopicDescription
 from kavka.client.metadata import BrokerAddress
+from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.views.paging import Paging
 from kavka.console.views.topics import Sizes, partition_size
 from kavka.ids import BrokerId, TopicPartition
@@ -179,7 +180,7 @@ class MoveList:
     """Copied of total, from 0 to 1."""
     throttled: list[int]
     """Brokers whose replication has a throttle for moves."""
-    throttle_note: str
+    throttle_note: Sentence
     """The reason why that is not known."""
 
 
@@ -233,7 +234,7 @@ class ElectionRow:
     replicas: list[int]
     in_sync: list[int]
     is_possible: bool
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,16 +262,23 @@ def election_rows(
                     continue
                 possible, candidate = bool(up), int(up[0]) if len(up) == 1 else None
                 note = (
-                    f"a live replica of {', '.join(map(str, up))} would lead, and what only others have is lost"
+                    say(
+                        "a live replica of {brokers} would lead, and what only others have is lost",
+                        brokers=", ".join(map(str, up)),
+                    )
                     if up
-                    else "no replica is live: start one of its brokers"
+                    else say("no replica is live: start one of its brokers")
                 )
             else:
                 candidate = int(part.replicas[0]) if part.replicas else None
                 if candidate is None or part.leader == candidate:
                     continue
                 possible = candidate in part.in_sync_replicas and candidate in up
-                note = "" if possible else f"broker {candidate} is not in sync"
+                note = (
+                    NOTHING
+                    if possible
+                    else say("broker {candidate} is not in sync", candidate=candidate)
+                )
             rows.append(
                 ElectionRow(
                     topic=topic.name,

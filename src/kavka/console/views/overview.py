@@ -10,6 +10,7 @@ from kavka.client.admin.nodes import ClusterDescription
 from kavka.client.admin.topics import TopicDescription
 from kavka.console.formats import size_text
 from kavka.console.sampler import Rate
+from kavka.console.sentences import Sentence, as_is, say
 from kavka.console.views.brokers import BrokerRow
 from kavka.console.views.topics import Health, health_of
 
@@ -23,7 +24,7 @@ class Finding:
     """Something that is wrong; `severity` is critical or warning, `location` the page that shows it."""
 
     severity: str
-    sentence: str
+    sentence: Sentence
     location: str
 
 
@@ -97,13 +98,22 @@ def _of_brokers(brokers: Sequence[BrokerRow]) -> list[Finding]:
     return [
         Finding(
             "critical",
-            f"Broker {broker.broker_id} is not in the cluster, and {broker.replicas} replicas are assigned to it.",
+            say(
+                "Broker {broker_id} is not in the cluster, and {replicas} replicas are assigned "
+                "to it.",
+                broker_id=broker.broker_id,
+                replicas=broker.replicas,
+            ),
             "/brokers",
         )
         for broker in brokers
         if not broker.is_live
     ] + [
-        Finding("warning", f"Broker {broker.broker_id}: {broker.note}.", "/brokers")
+        Finding(
+            "warning",
+            say("Broker {broker_id}: {note}.", broker_id=broker.broker_id, note=broker.note),
+            "/brokers",
+        )
         for broker in brokers
         if broker.is_live and broker.note
     ]
@@ -113,7 +123,9 @@ def _of_controller(cluster: ClusterDescription, brokers: Sequence[BrokerRow]) ->
     # Brokers with KRaft name one of themselves, and the controllers are elsewhere.
     if cluster.controller_id >= 0 or not brokers:
         return []
-    return [Finding("critical", "No broker is the controller: no leader is elected.", "/brokers")]
+    return [
+        Finding("critical", say("No broker is the controller: no leader is elected."), "/brokers")
+    ]
 
 
 def _of_partitions(topics: Sequence[TopicDescription]) -> list[Finding]:
@@ -132,8 +144,11 @@ def _of_partitions(topics: Sequence[TopicDescription]) -> list[Finding]:
         found.append(
             Finding(
                 "critical",
-                f"{_partitions(counts.offline)} no leader, in {_names(offline)}: "
-                "nothing can be written or read there.",
+                say(
+                    "{partitions} no leader, in {names}: nothing can be written or read there.",
+                    partitions=_partitions(counts.offline),
+                    names=_names(offline),
+                ),
                 "/topics?sort=state&internal=true",
             )
         )
@@ -141,29 +156,42 @@ def _of_partitions(topics: Sequence[TopicDescription]) -> list[Finding]:
         found.append(
             Finding(
                 "warning",
-                f"{_partitions(counts.under_replicated)} fewer replicas in sync than assigned, in {_names(lacking)}.",
+                say(
+                    "{partitions} fewer replicas in sync than assigned, in {names}.",
+                    partitions=_partitions(counts.under_replicated),
+                    names=_names(lacking),
+                ),
                 "/topics?sort=state&internal=true",
             )
         )
     return found
 
 
-def _partitions(count: int) -> str:
-    return "1 partition has" if count == 1 else f"{count:,} partitions have"
+def _partitions(count: int) -> Sentence:
+    return say(
+        "{count:,} partition{s_have}", count=count, s_have=" has" if count == 1 else "s have"
+    )
 
 
-def _names(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> Sentence:
     listed = ", ".join(names[:_NAMED])
     more = len(names) - _NAMED
-    return f"{listed} and {more} more" if more > 0 else listed
+    if more > 0:
+        return say("{listed} and {more} more", listed=listed, more=more)
+    return as_is(listed)
 
 
 def _of_disks(brokers: Sequence[BrokerRow]) -> list[Finding]:
     return [
         Finding(
             "warning",
-            f"The disks of broker {broker.broker_id} are {1 - broker.usable_bytes / broker.total_bytes:.0%} full: "
-            f"{size_text(broker.usable_bytes)} of {size_text(broker.total_bytes)} are free.",
+            say(
+                "The disks of broker {broker_id} are {used:.0%} full: {free} of {total} are free.",
+                broker_id=broker.broker_id,
+                used=1 - broker.usable_bytes / broker.total_bytes,
+                free=size_text(broker.usable_bytes),
+                total=size_text(broker.total_bytes),
+            ),
             f"/brokers/{broker.broker_id}",
         )
         for broker in brokers

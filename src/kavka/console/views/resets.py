@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kavka.client.admin.offset_resets import Adjustment, PlannedReset
+from kavka.console.sentences import NOTHING, Sentence, say
 
 SCENARIOS = {
-    "earliest": "to the first record",
-    "latest": "to the end",
-    "time": "to a time",
-    "offset": "to an offset",
-    "shift": "by a number of records",
+    "earliest": say("to the first record"),
+    "latest": say("to the end"),
+    "time": say("to a time"),
+    "offset": say("to an offset"),
+    "shift": say("by a number of records"),
 }
 
 
@@ -26,7 +27,7 @@ class PlannedOffset:
     change: int | None
     start_offset: int
     end_offset: int
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,13 @@ def planned_offset(plan: PlannedReset, current: int | None) -> PlannedOffset:
     """Return the row of a plan, with the reason where its offset is not the one that was asked for."""
     match plan.adjustment:
         case Adjustment.NONE:
-            note = ""
+            note = NOTHING
         case Adjustment.NO_LATER_RECORD:
-            note = "no record is that young: the end"
+            note = say("no record is that young: the end")
         case Adjustment.BELOW_START:
-            note = f"{plan.wanted} is before the first record: the first record"
+            note = say("{wanted} is before the first record: the first record", wanted=plan.wanted)
         case Adjustment.ABOVE_END:
-            note = f"{plan.wanted} is after the end: the end"
+            note = say("{wanted} is after the end: the end", wanted=plan.wanted)
     topic, partition = plan.topic_partition
     change = None if current is None else plan.new - current
     return PlannedOffset(

@@ -11,6 +11,7 @@ from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import PartitionMetadata
 from kavka.console.formats import sparkline
 from kavka.console.sampler import Rate
+from kavka.console.sentences import Sentence, as_is
 from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicId, TopicPartition, uuid_text
@@ -184,7 +185,7 @@ class PartitionView:
     start_offset: int | None
     end_offset: int | None
     size_bytes: int | None
-    note: str
+    note: Sentence
     """The reason why offsets are missing."""
 
 
@@ -221,7 +222,7 @@ def partition_view(
         start_offset=start.offset if isinstance(start, OffsetAndTimestamp) else None,
         end_offset=end.offset if isinstance(end, OffsetAndTimestamp) else None,
         size_bytes=partition_size(topic, part, sizes),
-        note=str(refused) if refused else "",
+        note=as_is(str(refused) if refused else ""),
     )
 
 

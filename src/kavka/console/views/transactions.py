@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin.hanging_transactions import Open
 from kavka.client.admin.transactions import TransactionDescription, TransactionListing
+from kavka.console.sentences import Sentence, as_is
 from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
@@ -36,7 +37,7 @@ class TransactionRow:
     duration_s: float | None
     timeout_ms: int | None
     partitions: int | None
-    note: str
+    note: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def transaction_row(
         duration_s=_since(start, now_ms),
         timeout_ms=None if known is None else known.timeout_ms,
         partitions=None if known is None else len(known.partitions),
-        note="" if known is not None else _reason(described),
+        note=as_is("" if known is not None else _reason(described)),
     )
 
 
