@@ -87,6 +87,9 @@ def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run:
         topic = CreatePartitionsRequestTopic(name="t", count=2, assignments=[assigned])
         answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
         assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert answer.results[0].error_message == (
+            "100000 replicas are more than a partition can have: 32767."
+        )
         moved = AlterPartitionReassignmentsRequestTopic(
             name="t",
             partitions=[

@@ -486,7 +486,7 @@ def test_reassignments_are_decided_in_parts_of_partitions_and_replicas(
         assert answered[0].error_message == (
             "32768 replicas are more than a partition can have: 32767."
         )
-        assert sizes == [1_501 + 1_001, 32_768, 2 + 1]
+        assert sizes == [32_769, 1_501 + 1_001, 32_768, 2 + 1 + 32_769]
 
     sizes: list[int] = []
     run(story)

@@ -29,8 +29,6 @@ from kavka.wire.messages.alter_partition_reassignments import (
 
 _AT_ONCE: Final = 2_000
 """Partitions and replicas that the controller decides about in one event."""
-_MAX_REPLICAS: Final = 32_767
-"""A replication factor is an int16 (`CreateTopics`)."""
 
 Targets = dict[TopicPartition, tuple[int, ...] | None]
 
@@ -78,23 +76,13 @@ async def _reassign(
     controller: Controller, targets: Targets, pace: Pace
 ) -> dict[TopicPartition, Verdict]:
     """Reassign partitions, some at a time. Raise NotControllerError."""
-    verdicts = {
-        topic_partition: _too_many(replicas)
-        for topic_partition, replicas in targets.items()
-        if replicas is not None and len(replicas) > _MAX_REPLICAS
-    }
-    judged = {one: replicas for one, replicas in targets.items() if one not in verdicts}
-    for some in _parts(judged):
+    verdicts: dict[TopicPartition, Verdict] = {}
+    for some in _parts(targets):
         reply: PartitionsReply = await controller.submit_and_wait(partial(_event, some))
         verdicts |= reply.verdicts
         if pace.is_over(_AT_ONCE):
             await pace.rest()
-    return {topic_partition: verdicts[topic_partition] for topic_partition in targets}
-
-
-def _too_many(replicas: tuple[int, ...]) -> Verdict:
-    text = f"{len(replicas)} replicas are more than a partition can have: {_MAX_REPLICAS}."
-    return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return verdicts
 
 
 def _parts(targets: Targets) -> Iterator[Targets]:

@@ -33,6 +33,7 @@ from kavka.core.controller.replies import (
 )
 from kavka.core.controller.state import Assignment, FinishingReassignment
 from kavka.core.controller.step import Step
+from kavka.core.controller.topics import too_many_replicas
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
@@ -138,6 +139,9 @@ def _judge_partition(step: Step, topic_partition: TopicPartition) -> Verdict:
 def _invalid_replicas(target: Sequence[int]) -> str | None:
     if not target:
         return "Empty replica list specified in partition reassignment."
+    problem = too_many_replicas(target)
+    if problem is not None:
+        return problem
     if len(set(target)) != len(target):
         return f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
     if min(target) < 0:

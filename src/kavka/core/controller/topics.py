@@ -12,6 +12,8 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_NAME = 249
 MAX_PARTITIONS = 10_000
 """Maximum of partitions that one request may create."""
+_MAX_REPLICAS = 32_767
+"""Maximum of replicas of a partition: a replication factor is an int16 (CreateTopics)."""
 USE_DEFAULT = -1
 
 
@@ -144,6 +146,13 @@ def _check_count(partitions: int) -> TopicRefusal | None:
     return None
 
 
+def too_many_replicas(replicas: Sequence[int]) -> str | None:
+    """Return the refusal of a list that is longer than any partition's, before its brokers are looked at."""
+    if len(replicas) > _MAX_REPLICAS:
+        return f"{len(replicas)} replicas are more than a partition can have: {_MAX_REPLICAS}."
+    return None
+
+
 def _check_factor(factor: int, brokers: Collection[int]) -> TopicRefusal | None:
     code = ErrorCode.INVALID_REPLICATION_FACTOR
     if factor <= 0:
@@ -169,6 +178,9 @@ def _check_assignment(
             code, "All partitions should have the same number of replicas, at least one."
         )
     for partition, replicas in assignment.items():
+        problem = too_many_replicas(replicas)
+        if problem is not None:
+            return TopicRefusal(code, problem)
         if len(set(replicas)) != len(replicas):
             return TopicRefusal(
                 code, f"Duplicate brokers not allowed in replica assignment: {list(replicas)}"
