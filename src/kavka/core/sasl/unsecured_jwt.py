@@ -111,7 +111,8 @@ def read_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> TokenOwner
     """Return whose token it is. Raise InvalidToken.
 
     As in Apache Kafka, `nbf` is not looked at, a text is one scope however many words it has, and the scope that is
-    reported as missing is all that is required.
+    reported as missing is all that is required. Refused is what Kafka accepts by chance: a user `null` or `true`, times
+    beyond 2**53 seconds, JSON with more behind it.
     """
     header, claims, signature = _decode(token)
     if header.get("alg") != "none" or signature:
@@ -119,8 +120,11 @@ def read_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> TokenOwner
     scope = _unsecured_scope(claims.get(rules.scope_claim), rules.scope_claim)
     owner = _owner(claims, rules.principal_claim, now_ms, rules.skew_ms)
     _check_begin(claims, ("iat",), now_ms, rules.skew_ms)
-    if claims.get("iat") is not None and claims["exp"] <= claims["iat"]:
-        raise InvalidToken("the token expires before it was issued")
+    if "iat" in claims:
+        if claims["iat"] is None:
+            raise InvalidToken("the claim iat is null")
+        if claims["exp"] <= claims["iat"]:
+            raise InvalidToken("the token expires before it was issued")
     for required in rules.required_scope:
         if required not in scope:
             missing = f"[{', '.join(rules.required_scope)}]"
@@ -202,7 +206,8 @@ def _part(text: str) -> dict[str, Any]:
     try:
         padded = text.rstrip("=")
         padded += "=" * (-len(padded) % 4)
-        value = json.loads(b64decode(padded.translate(_URL_SAFE), validate=True))
+        # As text: bytes would be taken for UTF-16 or UTF-32 as well, and may begin with a byte order mark.
+        value = json.loads(b64decode(padded.translate(_URL_SAFE), validate=True).decode())
     except (ValueError, RecursionError):
         raise InvalidToken("a part of the token is not JSON in base64url") from None
     if not isinstance(value, dict):
