@@ -37,7 +37,9 @@ from kavka.core.sasl.unsecured_jwt import (
     InvalidToken,
     TokenOwner,
     encode_unsecured,
+    librdkafka_options,
     login_claims,
+    login_extensions,
     owner_of_signed,
     read_unsecured,
     unsecured_rules,
@@ -369,6 +371,29 @@ def test_an_unsecured_token_says_whose_it_is_and_until_when() -> None:
     )
     found = owner(claims, RequiredScope="a")
     assert (found.user, found.expires_ms, found.scope) == ("alice", _NOW + 3_600_000, ("a", "b"))
+
+
+def test_librdkafkas_options_of_an_unsecured_token_have_their_effect() -> None:
+    text = "principalClaimName=user principal=alice scopeClaimName=scp scope=a,b lifeSeconds=9 extension_t=x=y"
+    options = librdkafka_options(text)
+    assert login_extensions(options) == {"t": "x=y"}
+    found = owner(
+        login_claims(options, _NOW),
+        PrincipalClaimName="user",
+        ScopeClaimName="scp",
+        RequiredScope="a b",
+    )
+    assert found == TokenOwner("alice", _NOW + 9000, ("a", "b"))
+    assert "scope" not in login_claims(librdkafka_options("principal=alice scope="), _NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "no principal"), ("scope=a", "no principal"), ("principal=a princpal=b", "princpal")],
+)
+def test_librdkafkas_options_that_cannot_be_used_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        librdkafka_options(text)
 
 
 def test_a_token_issued_in_this_very_millisecond_is_valid() -> None:

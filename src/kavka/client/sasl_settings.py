@@ -32,7 +32,8 @@ SASL: Final = [
     Setting("sasl.oauthbearer.method", _TEXT, "default", "librdkafka's choice; oidc asks the token endpoint.",
             choices=("default", "oidc")),
     Setting("sasl.oauthbearer.config", _TEXT, None,
-            "librdkafka's unsecured tokens: principal=alice scope=a,b lifeSeconds=3600."),
+            "librdkafka's unsecured tokens: principal=alice scope=a,b lifeSeconds=3600 extension_x=y, with blanks "
+            "between; principalClaimName and scopeClaimName name the claims."),
     Setting("enable.sasl.oauthbearer.unsecure.jwt", ValueType.BOOLEAN, False,
             "OAUTHBEARER: make tokens without a signature, for tests (librdkafka's name)."),
     Setting("sasl.login.connect.timeout.ms", _INT, 10_000,

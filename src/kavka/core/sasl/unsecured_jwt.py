@@ -67,6 +67,32 @@ def login_claims(options: Mapping[str, str], now_ms: int) -> dict[str, Any]:
     return claims
 
 
+def librdkafka_options(text: str) -> dict[str, str]:
+    """Return the options of a login module that mean the same as librdkafka's `sasl.oauthbearer.config`.
+
+    `text` is `name=value` with blanks between; a scope is a list with commas. Raise ValueError for another name, as
+    librdkafka does.
+    """
+    given = dict(item.partition("=")[::2] for item in text.split())
+    principal = given.pop("principalClaimName", "sub")
+    scope = given.pop("scopeClaimName", "scope")
+    options = {
+        "unsecuredLoginPrincipalClaimName": principal,
+        f"{_STRING}{principal}": given.pop("principal", ""),
+        "unsecuredLoginLifetimeSeconds": given.pop("lifeSeconds", "3600"),
+    }
+    if scopes := given.pop("scope", ""):
+        options[f"{_LIST}{scope}"] = f",{scopes}"
+    for name, value in given.items():
+        if not name.startswith("extension_"):
+            known = "principal, principalClaimName, scope, scopeClaimName, lifeSeconds and extension_<name>"
+            raise ValueError(f"{name} is not known: there are {known}")
+        options[f"{_EXTENSION}{name.removeprefix('extension_')}"] = value
+    if not options[f"{_STRING}{principal}"]:
+        raise ValueError("it has no principal=<user>")
+    return options
+
+
 def login_extensions(options: Mapping[str, str]) -> dict[str, str]:
     """Return the SASL extensions that the options ask for."""
     return {
