@@ -299,6 +299,17 @@ def test_a_comma_between_super_users_is_warned_of(
     assert [record.getMessage() for record in caplog.records] == [said] * is_warned_of
 
 
+def test_super_users_without_an_authorizer_are_warned_of(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(served: Served) -> None:
+        """It has started."""
+
+    run(nothing, super__users="User:admin")
+    said = "super.users without authorizer.class.name: every client may do everything"
+    assert said in [record.getMessage() for record in caplog.records]
+
+
 _OWN = """
 class OfTheHouse:
     def __init__(self, settings):

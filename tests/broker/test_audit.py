@@ -13,6 +13,7 @@ import pytest
 from kavka.broker.requests.session import AclOperation, AclResourceType, Session
 from kavka.broker.security.denied_log import DeniedLog
 from kavka.net.bounded_log import LINES
+from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest
 from kavka.wire.messages.incremental_alter_configs import (
@@ -58,6 +59,16 @@ def test_denied_and_administrative_actions_are_recorded(run: Run, tmp_path: Path
     assert mine["correlation_id"] == refused["correlation_id"]
     assert refused["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
     assert refused["result"] == "failed"
+
+
+def test_a_file_that_cannot_be_written_ends_the_start_with_its_setting(
+    run: Run, tmp_path: Path
+) -> None:
+    async def nothing(served: Served) -> None:
+        raise AssertionError("it has started")
+
+    with pytest.raises(InvalidSetting, match=r"kavka\.audit\.log: cannot be written: No such file"):
+        run(nothing, kavka__audit__log=str(tmp_path / "nowhere" / "audit.json"))
 
 
 def test_values_of_settings_are_not_recorded(run: Run, tmp_path: Path) -> None:

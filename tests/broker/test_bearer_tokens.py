@@ -78,6 +78,10 @@ def bearing(token: str) -> dict[str, Any]:
             "enable.sasl.oauthbearer.unsecure.jwt": True,
             "sasl.oauthbearer.config": "principal=carol scope=a",
         },
+        {
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": "extension_tenant=x principal=carol lifeSeconds=60",
+        },
     ],
 )
 def test_a_token_without_signature_is_accepted_where_that_is_set(

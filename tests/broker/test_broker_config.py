@@ -19,6 +19,29 @@ def test_a_security_protocol_without_its_listener_is_named() -> None:
     assert refused.value.name == "listener.security.protocol.map"
 
 
+@pytest.mark.parametrize(
+    ("texts", "setting"),
+    [
+        ({}, "security.inter.broker.protocol"),
+        ({"inter.broker.listener.name": "INSIDE"}, "inter.broker.listener.name"),
+    ],
+)
+def test_brokers_without_a_listener_between_them_name_the_setting_and_the_listeners(
+    texts: dict[str, str], setting: str
+) -> None:
+    with pytest.raises(
+        InvalidSetting, match=r"inter\.broker\.listener\.name to one of A, B"
+    ) as refused:
+        BrokerConfig(
+            {
+                "listeners": "A://127.0.0.1:9092,B://127.0.0.1:9093",
+                "listener.security.protocol.map": "A:SASL_SSL,B:SSL",
+                **texts,
+            }
+        )
+    assert refused.value.name == setting
+
+
 def test_names_of_listeners_are_the_same_in_any_case() -> None:
     config = BrokerConfig(
         {

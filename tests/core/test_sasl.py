@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b64decode, b64encode
+import json
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -36,7 +37,9 @@ from kavka.core.sasl.unsecured_jwt import (
     InvalidToken,
     TokenOwner,
     encode_unsecured,
+    librdkafka_options,
     login_claims,
+    login_extensions,
     owner_of_signed,
     read_unsecured,
     unsecured_rules,
@@ -331,7 +334,15 @@ def test_a_refused_bearer_token_is_confirmed_by_the_client() -> None:
 
 @pytest.mark.parametrize(
     "token",
-    [b"", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"n,,\x01auth=Bearer \x01\x01", b"\xff"],
+    [
+        b"",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Basic x\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"n,,\x01auth=Bearer x\x01empty=\x01\x01",
+        "n,,\x01auth=Bearer x\x01other=ü\x01\x01".encode(),
+        b"\xff",
+    ],
 )
 def test_a_bearer_message_against_the_rules_is_refused(token: bytes) -> None:
     assert isinstance(OAuthBearerServer().respond(token), Failure)
@@ -360,6 +371,29 @@ def test_an_unsecured_token_says_whose_it_is_and_until_when() -> None:
     )
     found = owner(claims, RequiredScope="a")
     assert (found.user, found.expires_ms, found.scope) == ("alice", _NOW + 3_600_000, ("a", "b"))
+
+
+def test_librdkafkas_options_of_an_unsecured_token_have_their_effect() -> None:
+    text = "principalClaimName=user principal=alice scopeClaimName=scp scope=a,b lifeSeconds=9 extension_t=x=y"
+    options = librdkafka_options(text)
+    assert login_extensions(options) == {"t": "x=y"}
+    found = owner(
+        login_claims(options, _NOW),
+        PrincipalClaimName="user",
+        ScopeClaimName="scp",
+        RequiredScope="a b",
+    )
+    assert found == TokenOwner("alice", _NOW + 9000, ("a", "b"))
+    assert "scope" not in login_claims(librdkafka_options("principal=alice scope="), _NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("", "no principal"), ("scope=a", "no principal"), ("principal=a princpal=b", "princpal")],
+)
+def test_librdkafkas_options_that_cannot_be_used_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        librdkafka_options(text)
 
 
 def test_a_token_issued_in_this_very_millisecond_is_valid() -> None:
@@ -402,6 +436,7 @@ def test_claims_are_named_by_options_and_a_text_is_one_scope() -> None:
         ({"sub": "alice", "exp": float("inf")}, "no expiration"),
         ({"sub": "alice", "exp": _NOW / 1000 + 9, "scope": "read"}, "lacks the scope write"),
         ({"sub": "alice", "exp": _NOW / 1000 + 9, "scope": 1}, "claim scope is a number"),
+        ({"sub": "alice", "exp": _NOW / 1000 + 9, "iat": None}, "claim iat is null"),
     ],
 )
 def test_an_unsecured_token_that_does_not_hold_is_refused(
@@ -438,6 +473,15 @@ def test_the_scope_of_a_signed_token_has_no_blank_and_no_double_items(scope: obj
         assert (found.user, found.scope) == ("alice", items)
     with pytest.raises(InvalidToken, match="claim scp has an item"):
         owner_of_signed({**claims, "scp": scope}, **names, **times)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_token_in_another_encoding_than_utf_8_is_refused(encoding: str) -> None:
+    head, _, _ = encode_unsecured({}).partition(".")
+    claims = json.dumps({"sub": "alice", "exp": _NOW / 1000 + 9}).encode(encoding)
+    token = f"{head}.{urlsafe_b64encode(claims).decode().rstrip('=')}."
+    with pytest.raises(InvalidToken, match="not JSON"):
+        read_unsecured(token, unsecured_rules({}), _NOW)
 
 
 @given(st.text(max_size=50))

@@ -18,7 +18,9 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kavka.client.admin import Admin, ScramUpsertion
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
+from kavka.errors import AuthenticationFailed
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.settings.declaration import InvalidSetting
 from support.in_process import dotted
 from support.sasl import Server, run_beside, served
 from support.tls import TlsFiles
@@ -47,7 +49,7 @@ def run(tmp_path: Path) -> Run:
                 assert await admin.alter_user_scram_credentials(upsertions) == {"alice": None}
             await asyncio.to_thread(story, server)
 
-        run_beside(tmp_path, with_users, **SETTINGS, **settings)
+        run_beside(tmp_path, with_users, **{**SETTINGS, **settings})
 
     return run_story
 
@@ -150,6 +152,38 @@ def test_librdkafka_authenticates_again_on_the_same_connections(run: Run, mechan
         assert len(server.broker.dispatcher.connections) <= 3
 
     run(story, **{"connections.max.reauth.ms": "1000"})
+
+
+def test_librdkafkas_config_of_unsecured_tokens_means_the_same_to_our_client(run: Run) -> None:
+    rules = (
+        'OAuthBearerLoginModule required unsecuredValidatorPrincipalClaimName="user" '
+        'unsecuredValidatorScopeClaimName="scp" unsecuredValidatorRequiredScope="a b";'
+    )
+    named = "principalClaimName=user principal=alice scopeClaimName=scp scope=a,b lifeSeconds=60 extension_t=x"
+
+    def config(server: Server, text: str) -> dict[str, Any]:
+        return of_librdkafka(server, "OAUTHBEARER", **{"sasl.oauthbearer.config": text})
+
+    def listed(settings: dict[str, Any]) -> list[str]:
+        async def ask() -> list[str]:
+            async with Admin(settings) as admin:
+                return sorted(await admin.list_topics())
+
+        return asyncio.run(ask())
+
+    def story(server: Server) -> None:
+        produce_by_librdkafka(config(server, named))
+        assert listed(config(server, named)) == ["t"]
+        too_few = config(server, named.replace("a,b", "a"))
+        with pytest.raises(confluent_kafka.KafkaException, match="insufficient_scope"):
+            produce_by_librdkafka(too_few)
+        with pytest.raises(AuthenticationFailed, match="insufficient_scope"):
+            listed(too_few)
+        wrong = config(server, named.replace("principal=", "princpal="))
+        with pytest.raises(InvalidSetting, match="princpal is not known"):
+            listed(wrong)
+
+    run(story, **{"listener.name.clients.oauthbearer.sasl.jaas.config": rules})
 
 
 def test_librdkafka_changes_credentials_and_ours_use_them(run: Run) -> None:

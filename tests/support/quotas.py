@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
+from kavka.net.clock import SystemClock
 from kavka.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntity,
@@ -19,6 +21,28 @@ from support.one_broker import Served
 Entity = dict[str, str | None]
 """Names by type: user, client-id, ip; the name None is the default."""
 EXACT, DEFAULT, ANY = range(3)
+
+
+class StandingClock(SystemClock):
+    """The machine's clock, whose ticks stand still: what a rate allows does not depend on the speed of a test."""
+
+    __slots__ = ("_tick_ms",)
+
+    def __init__(self, tick_ms: int | None = None) -> None:
+        """Stand at a tick, by default the present one."""
+        self._tick_ms = super().tick_ms() if tick_ms is None else tick_ms
+
+    def tick_ms(self) -> int:
+        """Return the tick at which the clock stands."""
+        return self._tick_ms
+
+
+def stop_time(served: Served) -> None:
+    """Count the quotas of clients that are set from now on by a clock that stands."""
+    quotas = served.broker.quotas
+    assert quotas.counted is None, "quotas have been set, and count by the broker's clock"
+    quotas._context = copy(quotas._context)
+    quotas._context.clock = StandingClock()
 
 
 async def alter(

@@ -19,7 +19,12 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from kavka.client.config import Config
 from kavka.core.sasl.exchange import ClientExchange, SaslError
 from kavka.core.sasl.oauthbearer import OAUTHBEARER, OAuthBearerClient
-from kavka.core.sasl.unsecured_jwt import encode_unsecured, login_claims, login_extensions
+from kavka.core.sasl.unsecured_jwt import (
+    encode_unsecured,
+    librdkafka_options,
+    login_claims,
+    login_extensions,
+)
 from kavka.io import Clock, Random
 from kavka.net.sasl_login import MechanismLogin
 from kavka.settings.declaration import InvalidSetting
@@ -53,6 +58,7 @@ def bearer_login(
     config: Config, options: Mapping[str, str], clock: Clock, random: Random
 ) -> MechanismLogin:
     """Return the login of the settings. Raise InvalidSetting, which shows no secret."""
+    options = {**options, **_of_librdkafka(config)}
     source = _source(config, options, clock)
     extensions = {
         **{
@@ -85,15 +91,6 @@ def _source(config: Config, options: Mapping[str, str], clock: Clock) -> Source:
     url = config.optional_text(_ENDPOINT)
     if url is not None:
         return _from_endpoint(config, options, url, clock)
-    librdkafka = _words(config.optional_text("sasl.oauthbearer.config") or "")
-    if config.flag("enable.sasl.oauthbearer.unsecure.jwt"):
-        options = {
-            "unsecuredLoginStringClaim_sub": librdkafka.get("principal", ""),
-            "unsecuredLoginLifetimeSeconds": librdkafka.get("lifeSeconds", "3600"),
-            "unsecuredLoginListClaim_scope": ",".join(
-                ["", *filter(None, [librdkafka.get("scope")])]
-            ),
-        }
     if any(name.startswith("unsecuredLogin") for name in options):
         return _unsecured(options, clock)
     reason = (
@@ -104,6 +101,16 @@ def _source(config: Config, options: Mapping[str, str], clock: Clock) -> Source:
 
 
 # Without a signature
+
+
+def _of_librdkafka(config: Config) -> dict[str, str]:
+    if not config.flag("enable.sasl.oauthbearer.unsecure.jwt"):
+        return {}
+    text = config.optional_text("sasl.oauthbearer.config") or ""
+    try:
+        return librdkafka_options(text)
+    except ValueError as error:
+        raise InvalidSetting("sasl.oauthbearer.config", text, str(error)) from None
 
 
 def _unsecured(options: Mapping[str, str], clock: Clock) -> Source:
@@ -217,7 +224,3 @@ def _post(request: Request, timeout_s: float) -> dict[str, Any]:
 
 def _pairs(text: str) -> dict[str, str]:
     return dict(item.strip().partition("=")[::2] for item in text.split(",") if item.strip())
-
-
-def _words(text: str) -> dict[str, str]:
-    return dict(item.partition("=")[::2] for item in text.split())

@@ -38,8 +38,9 @@ SASL: Final = [
             "OAUTHBEARER (librdkafka's name): oidc requests tokens from sasl.oauthbearer.token.endpoint.url.",
             choices=("default", "oidc")),
     Setting("sasl.oauthbearer.config", _TEXT, None,
-            "OAUTHBEARER (librdkafka's name): content of tokens without a signature: principal=alice scope=a,b "
-            "lifeSeconds=3600."),
+            "OAUTHBEARER (librdkafka's name): content of tokens without a signature, with blanks between: "
+            "principal=alice scope=a,b lifeSeconds=3600 extension_x=y; principalClaimName and scopeClaimName name "
+            "the claims."),
     Setting("enable.sasl.oauthbearer.unsecure.jwt", ValueType.BOOLEAN, False,
             "OAUTHBEARER (librdkafka's name): true makes tokens without a signature. For tests only: anyone can "
             "make them."),

@@ -109,9 +109,7 @@ class BrokerConfig:
         if selector not in (None, *REPLICA_SELECTORS):
             reason = f"must be one of {', '.join(REPLICA_SELECTORS)}"
             raise InvalidSetting("replica.selector.class", selector, reason)
-        if self.inter_broker_listener not in {endpoint.name for endpoint in self.advertised}:
-            reason = "the listener between brokers must be among advertised.listeners"
-            raise InvalidSetting("inter.broker.listener.name", self.inter_broker_listener, reason)
+        self._check_inter_broker_listener()
         if not self.log_directories:
             raise InvalidSetting("log.dirs", "", "At least one log directory is needed")
         self._check_authorizer()
@@ -187,6 +185,21 @@ class BrokerConfig:
                 "needs kavka.audit.log as well: the file is the record, the topic may lack lines"
             )
             raise InvalidSetting(setting, topic, reason)
+
+    def _check_inter_broker_listener(self) -> None:
+        names = [endpoint.name for endpoint in self.advertised]
+        name = self.inter_broker_listener
+        if name in names:
+            return
+        either = f"set inter.broker.listener.name to one of {', '.join(names)}"
+        if self.optional("inter.broker.listener.name"):
+            reason = f"the listener between brokers must be among advertised.listeners: {either}"
+            raise InvalidSetting("inter.broker.listener.name", name, reason)
+        reason = (
+            f"brokers connect to each other by it, and no listener has it: {either}, or this to its "
+            "protocol"
+        )
+        raise InvalidSetting("security.inter.broker.protocol", name, reason)
 
     def _check_broker_id(self) -> None:
         number, largest = self.integer("broker.id"), self.integer("reserved.broker.max.id")

@@ -32,6 +32,7 @@ from kavka.broker.security.audited_requests import (
     token_subjects,
 )
 from kavka.errors import ErrorCode
+from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -86,8 +87,12 @@ class Audit:
         """Lines that it does not have."""
 
     async def start(self) -> None:
-        """Find out that the file can be written. Raise OSError: without its audit a broker does not serve."""
-        await self._disk.run(_append, self._disk, self._path, b"")
+        """Find out that the file can be written. Raise InvalidSetting: without its audit a broker does not serve."""
+        try:
+            await self._disk.run(_append, self._disk, self._path, b"")
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror or error}"
+            raise InvalidSetting("kavka.audit.log", self._path, reason) from error
 
     async def stop(self) -> None:
         """Write what waits."""

@@ -165,6 +165,8 @@ class SecurityParts:
     ) -> None:
         """Make the authorizer and the audit."""
         config = self._context.config
+        if config.text("super.users") and not config.text("authorizer.class.name"):
+            log.warning("super.users without authorizer.class.name: every client may do everything")
         if not (config.text("authorizer.class.name") or config.optional("kavka.audit.log")):
             return
         from kavka.broker.security.access_control import AccessControl

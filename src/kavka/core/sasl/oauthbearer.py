@@ -25,7 +25,7 @@ from kavka.core.sasl.unsecured_jwt import InvalidToken
 OAUTHBEARER: Final = "OAUTHBEARER"
 _CONFIRMATION: Final = b"\x01"
 _INITIAL: Final = re.compile(
-    r"n,(?:a=(?P<authorization>(?:[^,=\0\x01]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\0\x01]*\x01)*)\x01"
+    r"n,(?:a=(?P<authorization>(?:[^,=\0\x01]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
 )
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 _EXTENSION: Final = re.compile(r"[A-Za-z]+")
@@ -85,7 +85,7 @@ class OAuthBearerServer:
 def refusal_of(error: InvalidToken) -> Failure:
     """Return the failure of a client whose token is not accepted, with its challenge (RFC 7628)."""
     status = {"status": error.status} | ({"scope": error.scope} if error.scope else {})
-    text = json.dumps(status, separators=(",", ":"))
+    text = json.dumps(status, separators=(", ", ":"))
     return Failure(f"bearer token refused: {error}", text, text.encode())
 
 

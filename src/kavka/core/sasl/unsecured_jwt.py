@@ -67,6 +67,32 @@ def login_claims(options: Mapping[str, str], now_ms: int) -> dict[str, Any]:
     return claims
 
 
+def librdkafka_options(text: str) -> dict[str, str]:
+    """Return the options of a login module that mean the same as librdkafka's `sasl.oauthbearer.config`.
+
+    `text` is `name=value` with blanks between; a scope is a list with commas. Raise ValueError for another name, as
+    librdkafka does.
+    """
+    given = dict(item.partition("=")[::2] for item in text.split())
+    principal = given.pop("principalClaimName", "sub")
+    scope = given.pop("scopeClaimName", "scope")
+    options = {
+        "unsecuredLoginPrincipalClaimName": principal,
+        f"{_STRING}{principal}": given.pop("principal", ""),
+        "unsecuredLoginLifetimeSeconds": given.pop("lifeSeconds", "3600"),
+    }
+    if scopes := given.pop("scope", ""):
+        options[f"{_LIST}{scope}"] = f",{scopes}"
+    for name, value in given.items():
+        if not name.startswith("extension_"):
+            known = "principal, principalClaimName, scope, scopeClaimName, lifeSeconds and extension_<name>"
+            raise ValueError(f"{name} is not known: there are {known}")
+        options[f"{_EXTENSION}{name.removeprefix('extension_')}"] = value
+    if not options[f"{_STRING}{principal}"]:
+        raise ValueError("it has no principal=<user>")
+    return options
+
+
 def login_extensions(options: Mapping[str, str]) -> dict[str, str]:
     """Return the SASL extensions that the options ask for."""
     return {
@@ -111,7 +137,8 @@ def read_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> TokenOwner
     """Return whose token it is. Raise InvalidToken.
 
     As in Apache Kafka, `nbf` is not looked at, a text is one scope however many words it has, and the scope that is
-    reported as missing is all that is required.
+    reported as missing is all that is required. Refused is what Kafka accepts by chance: a user `null` or `true`, times
+    beyond 2**53 seconds, JSON with more behind it.
     """
     header, claims, signature = _decode(token)
     if header.get("alg") != "none" or signature:
@@ -119,8 +146,11 @@ def read_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> TokenOwner
     scope = _unsecured_scope(claims.get(rules.scope_claim), rules.scope_claim)
     owner = _owner(claims, rules.principal_claim, now_ms, rules.skew_ms)
     _check_begin(claims, ("iat",), now_ms, rules.skew_ms)
-    if claims.get("iat") is not None and claims["exp"] <= claims["iat"]:
-        raise InvalidToken("the token expires before it was issued")
+    if "iat" in claims:
+        if claims["iat"] is None:
+            raise InvalidToken("the claim iat is null")
+        if claims["exp"] <= claims["iat"]:
+            raise InvalidToken("the token expires before it was issued")
     for required in rules.required_scope:
         if required not in scope:
             missing = f"[{', '.join(rules.required_scope)}]"
@@ -202,7 +232,8 @@ def _part(text: str) -> dict[str, Any]:
     try:
         padded = text.rstrip("=")
         padded += "=" * (-len(padded) % 4)
-        value = json.loads(b64decode(padded.translate(_URL_SAFE), validate=True))
+        # As text: bytes would be taken for UTF-16 or UTF-32 as well, and may begin with a byte order mark.
+        value = json.loads(b64decode(padded.translate(_URL_SAFE), validate=True).decode())
     except (ValueError, RecursionError):
         raise InvalidToken("a part of the token is not JSON in base64url") from None
     if not isinstance(value, dict):
