@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from kavka.client import blocking
 from kavka.console.failures import Refused
 from kavka.console.json_paths import condition_of
+from kavka.console.pages.export import safe_cell
 from kavka.console.pages.produce import header_lines, headers_of
 from support.console import Cluster
 
@@ -208,3 +209,16 @@ def test_headers_are_what_they_were() -> None:
     assert headers_of(header_lines(headers)) == headers
     with pytest.raises(Refused):
         headers_of("a: 0xzz")
+
+
+TEXTS = [
+    "=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1", "=cmd|' /C calc'!A0", "-", "--1", "+1\n",
+    "-5", "+5", "-1.5e-3", "-.5", "1", "a=1", " =1", "'=1", "", "ä",
+]  # fmt: skip
+FORMULAS = TEXTS[:12]
+
+
+def test_no_text_of_csv_is_a_formula_and_numbers_stay() -> None:
+    assert [safe_cell(one) for one in TEXTS] == [
+        f"'{one}" if one in FORMULAS else one for one in TEXTS
+    ]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kavka.sql.output import FORMATS, output_to, printable, safe_cell
+from kavka.sql.output import FORMATS, output_to, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,28 +46,6 @@ def test_csv_is_read_by_pythons_reader(open_session: Open) -> None:
         "at": "2026-01-02 03:04:05.5+00", "d": "1.50", "empty": "",
     }  # fmt: skip
     assert text.rstrip().endswith(',"1.50",""'), "an empty text is no null"
-
-
-TEXTS = [
-    "=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1", "=cmd|' /C calc'!A0", "-", "--1", "+1\n",
-    "-5", "+5", "-1.5e-3", "-.5", "1", "a=1", " =1", "'=1", "", "ä",
-]  # fmt: skip
-FORMULAS = TEXTS[:12]
-
-
-def test_no_text_of_csv_is_a_formula_and_numbers_stay(open_session: Open) -> None:
-    values = ", ".join("('{}')".format(text.replace("'", "''")) for text in TEXTS)
-    statement = f'select t as "=t", -length(t) as n, [t] as l, encode(t) as b from (values {values}) as v(t)'
-    text = written(open_session(), statement, "csv").decode()
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    expected = [f"'{one}" if one in FORMULAS else one for one in TEXTS]
-    assert [row["'=t"] for row in rows] == expected
-    assert [safe_cell(one) for one in TEXTS] == expected
-    assert [row["n"] for row in rows] == [str(-len(one)) for one in TEXTS]
-    assert not any(
-        row[name].startswith(tuple("=+@")) for row in rows for name in "lb" if row["b"] != "+5"
-    )
-    assert written(open_session(), "select null::varchar as t", "csv") == b'"t"\n\n'
 
 
 def test_json_has_an_object_on_each_line(open_session: Open) -> None:

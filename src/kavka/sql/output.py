@@ -1,12 +1,7 @@
-"""Rows as a table, CSV, JSON lines, Parquet or an Arrow stream, written as they come.
-
-A spreadsheet takes a cell of CSV for a formula by its first character, whatever quotes stand around it, so texts of
-strangers get an apostrophe there (OWASP, "CSV Injection"). Numbers stay what they are, as columns and as texts.
-"""
+"""Rows as a table, CSV, JSON lines, Parquet or an Arrow stream, written as they come."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
@@ -27,16 +22,6 @@ _ROW_GROUP_ROWS: Final = 122_880
 _ROW_GROUP_BYTES: Final = 64 << 20
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER",
                    "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
-
-_FORMULA: Final = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-"""The first characters by which spreadsheets know formulas; the wide ones are those of East Asian keyboards."""
-_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-
-
-def safe_cell(text: str) -> str:
-    """Return a text for a cell of CSV, with an apostrophe before what a spreadsheet would take for a formula."""
-    is_number = text[-1:] != "\n" and re.match(_NUMBER, text)
-    return f"'{text}" if re.match(_FORMULA, text) and not is_number else text
 
 
 class Output(Protocol):
@@ -89,7 +74,7 @@ class JsonOutput:
 
 
 class CsvOutput:
-    """Names of the columns, then rows; null is empty, an empty text is in quotes, texts are no formulas."""
+    """Names of the columns, then rows; null is empty, and an empty text is in quotes."""
 
     def __init__(self, sink: BinaryIO) -> None:
         """Write nothing yet."""
@@ -107,10 +92,9 @@ class CsvOutput:
             self._sink.write((",".join(map(_csv_name, rows.names)) + "\n").encode())
             self._sink.flush()
         options = csv.WriteOptions(include_header=False)
-        is_text = [not _is_measure(kind) for kind in rows.types]
         for batch in rows.texts():
             buffer = pa.BufferOutputStream()
-            csv.write_csv(_safe(batch, is_text), buffer, options)
+            csv.write_csv(batch, buffer, options)
             self._sink.write(buffer.getvalue())
             self._sink.flush()
             self.row_count += batch.num_rows
@@ -120,31 +104,8 @@ class CsvOutput:
 
 
 def _csv_name(name: str) -> str:
-    escaped = safe_cell(name).replace('"', '""')
+    escaped = name.replace('"', '""')
     return f'"{escaped}"'
-
-
-def _is_measure(kind: str) -> bool:
-    """Return whether a column has numbers or lengths of time, whose minus is a minus."""
-    return kind.startswith((*_NUMBERS, "INTERVAL")) and "[" not in kind
-
-
-def _safe(batch: pa.RecordBatch, is_text: list[bool]) -> pa.RecordBatch:
-    """Return a batch of texts with `safe_cell` of the columns that are chosen."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    columns = []
-    for column, chosen in zip(batch.columns, is_text, strict=True):
-        if chosen:
-            is_formula = compute.and_not(
-                compute.match_substring_regex(column, _FORMULA),
-                compute.match_substring_regex(column, _NUMBER),
-            )
-            quoted = compute.binary_join_element_wise("'", column, "")
-            column = compute.if_else(is_formula, quoted, column)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 class ArrowOutput:

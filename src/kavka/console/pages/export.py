@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -18,7 +19,6 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
 from kavka.console.subject import Download, File, Services
 from kavka.console.views.messages import positions_text
-from kavka.sql.output import safe_cell
 
 _MOST_RECORDS: Final = 10_000
 _MOST_BYTES: Final = 16_000_000
@@ -26,6 +26,10 @@ _MEDIA: Final = {"json": "application/json", "csv": "text/csv"}
 _COLUMNS: Final = (
     "topic", "partition", "offset", "timestamp_ms", "key", "key_encoding", "value", "value_encoding", "headers",
 )  # fmt: skip
+
+_FORMULA: Final = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+"""The first characters by which spreadsheets know formulas; the wide ones are those of East Asian keyboards."""
+_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def field_of(data: bytes | None, registry: Registry | None) -> tuple[Any, str]:
@@ -65,6 +69,15 @@ def row_of(record: ConsumerRecord, registry: Registry | None) -> dict[str, Any]:
         headers,
     )
     return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def safe_cell(text: str) -> str:
+    """Return a text for a cell of CSV, with an apostrophe before what a spreadsheet would take for a formula.
+
+    A spreadsheet knows one by its first character, whatever quotes stand around it (OWASP, "CSV Injection").
+    """
+    is_number = text[-1:] != "\n" and re.match(_NUMBER, text)
+    return f"'{text}" if re.match(_FORMULA, text) and not is_number else text
 
 
 def csv_of(rows: Sequence[dict[str, Any]]) -> bytes:
