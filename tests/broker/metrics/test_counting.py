@@ -17,8 +17,15 @@ from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
 from support.one_broker import Served
 from support.waiting import eventually, until
@@ -209,8 +216,6 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
     groups = "kafka_coordinator_group_groupmetadatamanager_"
 
     async def story(served: Served) -> None:
-        from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
-
         find = FindCoordinatorRequest(key="g")
         await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
         join = JoinGroupRequest(
@@ -225,6 +230,50 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
         assert found[groups + "numgroups"] == 1
         assert found[groups + "numgroupscompletingrebalance"] == 1
         assert found[groups + "numgroupsstable"] == 0
+
+    run(story, **ON)
+
+
+def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> None:
+    metrics = "kafka_server_group_coordinator_metrics_"
+
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        find = FindCoordinatorRequest(key="g")
+        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        join = JoinGroupRequest(
+            group_id="g",
+            group_instance_id="static",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        joined = await eventually(
+            lambda: served.send(join, 5), lambda answer: not answer.error_code
+        )
+        member = {"member_id": joined.member_id, "generation_id": joined.generation_id}
+        part = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+        sync = SyncGroupRequest(
+            group_id="g", group_instance_id="static", assignments=[part], **member
+        )
+        assert (await served.send(sync, 3)).error_code == 0
+        rows = [OffsetCommitRequestPartition(partition_index=n, committed_offset=0) for n in (0, 1)]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=rows)]
+        commit = OffsetCommitRequest(
+            group_id="g",
+            topics=topics,
+            member_id=joined.member_id,
+            generation_id_or_member_epoch=joined.generation_id,
+        )
+        assert not (await served.send(commit, 6)).topics[0].partitions[0].error_code
+        # A static member that comes back gets its part without a rebalance.
+        again = await served.send(join, 5)
+        assert (again.error_code, again.generation_id) == (0, joined.generation_id)
+        found = await page(served.broker)
+        assert found[metrics + "group_completed_rebalance_count"] == 1
+        assert found[metrics + "offset_commit_count"] == 1
+        assert found[metrics + "offset_commit_rate"] > 0
 
     run(story, **ON)
 
