@@ -45,8 +45,9 @@ OF_OTHERS = {"kafka_server_fetcherlagmetrics_consumerlag"}
 """Names that need another broker, so they are not on the page of one without samples."""
 OF_OTHER_RULES = re.compile(
     r"kafka_server_group_coordinator_metrics_(offset_commit|group_completed_rebalance)(_rate)?"
+    r"|kafka_server_socket_server_metrics_connections_software"
 )
-"""Names by rules that the exporter's sample lacks, and that others have: for MBeans without a name."""
+"""Names by rules that the exporter's sample lacks, and that Strimzi's and others have."""
 
 
 def names(url: str) -> set[str]:

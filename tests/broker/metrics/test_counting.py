@@ -14,6 +14,7 @@ from kavka.broker.requests.counters import error_finder, error_steps
 from kavka.errors import ErrorCode
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
@@ -230,6 +231,31 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
         assert found[groups + "numgroups"] == 1
         assert found[groups + "numgroupscompletingrebalance"] == 1
         assert found[groups + "numgroupsstable"] == 0
+
+    run(story, **ON)
+
+
+def test_connections_are_counted_by_the_software_of_their_clients(run: Any, page: Any) -> None:
+    def labels(name: str, version: str) -> str:
+        software = f'clientSoftwareName="{name}",clientSoftwareVersion="{version}"'
+        return f'{{{software},listener="PLAINTEXT",networkProcessor="0"}}'
+
+    async def story(served: Served) -> None:
+        shown = "kafka_server_socket_server_metrics_connections_software"
+        for number in range(110):
+            client = await served.another()
+            versions = ApiVersionsRequest(
+                client_software_name="old", client_software_version=f"0.{max(number, 4)}"
+            )
+            await client.send(versions, 3)
+        wrong = ApiVersionsRequest(client_software_name="-", client_software_version="1")
+        await served.send(wrong, 3)
+        found = await page(served.broker)
+        series = {name: value for name, value in found.items() if name.startswith(shown)}
+        assert series[shown + labels("old", "0.4")] == 5
+        assert len(series) == 101
+        assert series[shown + labels("other", "other")] == sum(series.values()) - 5 - 99
+        assert sum(series.values()) == len(served.broker.dispatcher.connections) == 111
 
     run(story, **ON)
 
