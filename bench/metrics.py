@@ -61,7 +61,7 @@ _SETTINGS = {
 
 
 class Window(NamedTuple):
-    """What was measured of one way in one round."""
+    """The measures of one way in one round."""
 
     records_per_second: float
     cpu_us_per_record: float
