@@ -18,9 +18,11 @@ from kavka.broker.broker import Broker
 from kavka.broker.metrics.page import families
 from kavka.broker.metrics.samples import Samples
 from kavka.client.admin import DEFAULT_ENTITY, Admin, ClientQuotaEntity, NewTopic
+from kavka.collect.group_page import GroupPage
 from kavka.ids import TopicPartition
 from kavka.metrics.families import Family
 from kavka.metrics.rates import Rates
+from kavka.spark.queries.metrics import families as pipeline_families
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from support.access import AUTHORIZER
 from support.produce import batch, produce
@@ -28,9 +30,12 @@ from support.sasl import Server, run_beside
 from support.tls import TlsFiles
 from support.waiting import until
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "reference" / "metrics.md"
+GUIDE = DOCS / "how-to" / "monitor.md"
 ROW = re.compile(r"\| `((?:kafka|kavka|process|python)_\w+)` \| (\w+) \| ([^|]*) \| ([^|]+) \|")
 NAME = re.compile(r"(?:kafka|kavka|process|python)_\w*[a-z]")
+WORD = re.compile(rf"(?<![\w.]){NAME.pattern}\b(?!_)")
 LABEL = re.compile(r'(\w+)="(?:[^"\\]|\\.)*"')
 QUOTAS = {
     "producer_byte_rate": 1e9,
@@ -167,3 +172,13 @@ def test_each_exposed_name_has_a_row_and_each_row_is_exposed(tmp_path: Path) -> 
         assert unseen == [], "names of the sources that this broker does not show"
 
     run_beside(tmp_path, story, **settings(tmp_path))
+
+
+def test_the_guide_to_monitoring_names_metrics_that_there_are() -> None:
+    """A name may end in `_sum` or `_count`; one that ends in `_` is a beginning of names."""
+    pages = GroupPage({}, re.compile(""), print).families(), pipeline_families(())
+    known = set(documented()) | {family.name for families in pages for family in families}
+    spans = re.findall(r"`([^`\n]+)`", GUIDE.read_text())
+    named = {name for span in spans for name in WORD.findall(re.sub(r'"[^"]*"', "", span))}
+    assert len(named) > 30
+    assert sorted(name for name in named if re.sub("_(sum|count)$", "", name) not in known) == []
