@@ -132,13 +132,29 @@ def wait_for_panels(prometheus: Prometheus, dashboard: Dashboard) -> None:
     wait_until(lambda: not missing(), 120, lambda: str(missing()))
 
 
+def queries_of_the_guide() -> list[str]:
+    """Return the queries of the graphs in docs/how-to/monitor.md."""
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md").read_text()
+    table = text.partition("| graph | PromQL |")[2].partition("\n\n")[0]
+    return re.findall(r"^\| [^`|]+ \| `([^`]+)`", table, re.MULTILINE)
+
+
 def test_every_panel_has_data_and_no_rule_fires_while_all_is_well(tmp_path: Path) -> None:
     with scraped_cluster(tmp_path) as (bootstrap, prometheus):
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("orders", 4, 2)])["orders"].result(60)
+
+        def empty(queries: list[str]) -> list[str]:
+            # No response has an error while all is well.
+            found = (each for each in queries if not prometheus.query(each))
+            return [each for each in found if "errors_total" not in each]
+
         with Clients(bootstrap):
             for dashboard in (BROKERS, TOPICS, GROUPS):
                 wait_for_panels(prometheus, dashboard)
+            queries = queries_of_the_guide()
+            assert len(queries) >= 8
+            wait_until(lambda: not empty(queries), 120, lambda: str(empty(queries)))
             rules = prometheus.rules()
             assert {rule["health"] for rule in rules} == {"ok"}
             assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []
