@@ -25,7 +25,7 @@ from kavka.spark.queries.flow_progress import PartitionLag, ProgressTable
 from kavka.spark.queries.metrics import families
 from kavka.spark.queries.reports import QueryReports
 from kavka_compat.ours import kavka_command
-from kavka_compat.processes import Running, free_port
+from kavka_compat.processes import Running
 from kavka_compat.prometheus import Prometheus, program, run_prometheus
 from support.waiting import wait_until
 
@@ -95,18 +95,18 @@ class Clients:
 @contextmanager
 def scraped_cluster(directory: Path) -> Iterator[tuple[str, Prometheus]]:
     """Run two brokers, `group-metrics` and Prometheus with the rules; yield where the brokers are, and Prometheus."""
-    port, metrics = free_port(), free_port()
     rules = directory / "monitoring"
     subprocess.run(kavka_command("monitoring", "--directory", str(rules)), check=True, timeout=60)
     broker = [
         "server-start", "--workers", "2",
-        "--override", f"listeners=PLAINTEXT://127.0.0.1:{port}",
+        "--override", "listeners=PLAINTEXT://127.0.0.1:0",
         "--override", f"log.dirs={directory / 'logs'}",
-        "--override", f"kavka.metrics.port={metrics}",
+        "--override", "kavka.metrics.port=0",
     ]  # fmt: skip
     with running(directory, *broker) as brokers:
-        brokers.wait_for("ready: ", 120)
-        bootstrap = f"127.0.0.1:{port}"
+        ready = re.search(r"ready: PLAINTEXT://([\d.:]+)", brokers.wait_for("ready: ", 120))
+        assert ready is not None
+        bootstrap = ready[1]
         watched = (
             "group-metrics",
             "--bootstrap-server",
@@ -120,7 +120,9 @@ def scraped_cluster(directory: Path) -> Iterator[tuple[str, Prometheus]]:
             url = groups.wait_for("group metrics at", 60)
             own = re.search(r":(\d+)/metrics", url)
             assert own is not None
-            targets = [f"127.0.0.1:{each}" for each in (metrics, metrics + 1, own[1])]
+            pages = re.findall(r"metrics served url=http://([\d.:]+)", brokers.text())
+            targets = [*pages, f"127.0.0.1:{own[1]}"]
+            assert len(targets) == 3
             scrape = f"job_name: kavka\nstatic_configs:\n  - targets: {json.dumps(targets)}\n"
             with run_prometheus(directory, scrape, rules / RULES_FILE) as prometheus:
                 yield bootstrap, prometheus
@@ -132,13 +134,29 @@ def wait_for_panels(prometheus: Prometheus, dashboard: Dashboard) -> None:
     wait_until(lambda: not missing(), 120, lambda: str(missing()))
 
 
+def queries_of_the_guide() -> list[str]:
+    """Return the queries of the graphs in docs/how-to/monitor.md."""
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "monitor.md").read_text()
+    table = text.partition("| graph | PromQL |")[2].partition("\n\n")[0]
+    return re.findall(r"^\| [^`|]+ \| `([^`]+)`", table, re.MULTILINE)
+
+
 def test_every_panel_has_data_and_no_rule_fires_while_all_is_well(tmp_path: Path) -> None:
     with scraped_cluster(tmp_path) as (bootstrap, prometheus):
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("orders", 4, 2)])["orders"].result(60)
+
+        def empty(queries: list[str]) -> list[str]:
+            # No response has an error while all is well.
+            found = (each for each in queries if not prometheus.query(each))
+            return [each for each in found if "errors_total" not in each]
+
         with Clients(bootstrap):
             for dashboard in (BROKERS, TOPICS, GROUPS):
                 wait_for_panels(prometheus, dashboard)
+            queries = queries_of_the_guide()
+            assert len(queries) >= 8
+            wait_until(lambda: not empty(queries), 120, lambda: str(empty(queries)))
             rules = prometheus.rules()
             assert {rule["health"] for rule in rules} == {"ok"}
             assert [rule["name"] for rule in rules if rule["state"] == "firing"] == []

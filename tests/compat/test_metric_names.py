@@ -29,7 +29,7 @@ LACKING = re.compile(
     r"|server_brokertopicmetrics_(invalid\w*|nokeycompactedtopicrecords)"
     r"|network_(acceptor|processor)_\w*"
     r"|network_socketserver_(memorypool(avg)?depleted\w*|controlplane\w*)"
-    r"|server_socket_server_metrics_(clientsoftware\w*|successful_authentication_no_reauth\w*|reauth\w*"
+    r"|server_socket_server_metrics_(successful_authentication_no_reauth\w*|reauth\w*"
     r"|io_?\w*|network_io|request|response|select"
     r"|(network_io|request|response|select|connection_accept)_rate|\w*_(avg|max))"
     r"|controller_controllerchannelmanager_\w*"
@@ -39,23 +39,29 @@ LACKING = re.compile(
     r"|server_replicaalterlogdirsmanager_\w*|server_delayedfetchmetrics_expires"
     r"|server_sessionexpirelistener_zookeepersaslauthentications"
     r"|server_kafkarequesthandlerpool_requesthandleravgidlepercent"
+    r"|server_group_coordinator_metrics_(offset_deletion|offset_expiration|partition_load_time)\w*"
     r"|server_kafkaserver_yammer_metrics)"
 )
 OF_OTHERS = {"kafka_server_fetcherlagmetrics_consumerlag"}
-"""Names that need another broker, so they are on neither page."""
+"""Names that need another broker, so they are not on the page of one without samples."""
+GROUPS = "kafka_server_group_coordinator_metrics_"
 
 
-def names(url: str) -> set[str]:
-    """Return the names of a page without the endings of counters and counts, which differ by release of the agent."""
+def page(url: str) -> str:
     with urllib.request.urlopen(url, timeout=60) as response:
-        text = response.read().decode()
+        text: str = response.read().decode()
+    return text
+
+
+def names(text: str) -> set[str]:
+    """Return the names of a page without the endings of counters and counts, which differ by release of the agent."""
     found = re.findall(r"^(kafka_\w+)", text, re.MULTILINE)
     return {re.sub(r"(_count)?(_total)?$|_(count|sum)$", "", name) for name in found}
 
 
-def load(broker: Broker) -> None:
-    """Produce, consume in a group, and commit."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})
+def load(broker: Broker) -> Producer:
+    """Produce, consume in a group, and commit; return the producer, which stays connected."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "log_level": 2})
     for number in range(100):
         producer.produce("t", str(number).encode())
     assert producer.flush(60) == 0
@@ -73,23 +79,43 @@ def load(broker: Broker) -> None:
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
+    return producer
+
+
+def group_counts(text: str) -> list[float]:
+    """Return how many offsets were committed, and how many rebalances were completed."""
+    wanted = (f"{GROUPS}offset_commit_count", f"{GROUPS}group_completed_rebalance_count")
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] != "#")
+    return [float(lines[name]) for name in wanted]
+
+
+def software(text: str) -> set[tuple[str, ...]]:
+    """Return the names and versions of the clients' software."""
+    found = re.findall(r"^kafka_server_socket_server_metrics_connections_software\{.*", text, re.M)
+    words = [dict(re.findall(r'(\w+)="([^"]*)"', line)) for line in found]
+    return {(each["clientSoftwareName"], each["clientSoftwareVersion"]) for each in words}
 
 
 def test_our_names_are_those_of_kafka_behind_the_jmx_exporter(tmp_path: Path) -> None:
     option, url = agent_option(tmp_path)
     options = (*SMALL, option)
     with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", options=options) as theirs:
-        load(theirs)
-        wanted = names(url)
+        _connected = load(theirs)
+        their_page = page(url)
     settings = {"kavka.metrics.port": "0"}
     (tmp_path / "kavka").mkdir()
     with run_kavka(tmp_path / "kavka", settings) as ours:
-        load(ours)
+        _connected = load(ours)
         found_url = re.search(r"metrics served url=(\S+)", ours.process.text())
         assert found_url is not None
-        found = names(found_url[1])
+        our_page = page(found_url[1])
+    wanted, found = names(their_page), names(our_page)
     assert "kafka_server_brokertopicmetrics_messagesin" in wanted
     lacking = {name for name in wanted if LACKING.fullmatch(name)}
     assert sorted(wanted - found - lacking) == []
     assert sorted(found & lacking) == []
     assert sorted(found - wanted - OF_OTHERS) == []
+    assert group_counts(our_page) == group_counts(their_page)
+    clients = {each for each in software(their_page) if each[0] == "confluent-kafka-python"}
+    assert clients
+    assert clients <= software(our_page)

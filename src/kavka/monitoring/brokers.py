@@ -349,6 +349,15 @@ _CLIENTS: Final = Row(
             is_stacked=True,
         ),
         chart(
+            "Connections by software",
+            (
+                f"sum by (clientSoftwareName, clientSoftwareVersion) ({_on(_SOCKETS + 'connections_software')})",
+                "{{clientSoftwareName}} {{clientSoftwareVersion}}",
+            ),
+            is_stacked=True,
+            help="As clients name themselves: look for old ones before an upgrade.",
+        ),
+        chart(
             "New connections",
             (
                 _rate(_SOCKETS + "connection_creation_total", by="instance, listener"),

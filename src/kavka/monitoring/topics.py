@@ -231,7 +231,7 @@ GROUPS: Final = Dashboard(
                     help="From the pages of the brokers; many that prepare are rebalances that do not end.",
                 ),
                 chart(
-                    "Commits and joins",
+                    "Commits, joins, rebalances",
                     (
                         'sum(rate(kafka_network_requestmetrics_requests_total{request="OffsetCommit"}[$__rate_interval]))',
                         "commits",
@@ -239,6 +239,10 @@ GROUPS: Final = Dashboard(
                     (
                         'sum(rate(kafka_network_requestmetrics_requests_total{request="JoinGroup"}[$__rate_interval]))',
                         "joins",
+                    ),
+                    (
+                        "sum(rate(kafka_server_group_coordinator_metrics_group_completed_rebalance_count[$__rate_interval]))",
+                        "rebalances",
                     ),
                     unit="reqps",
                     help="From the pages of the brokers.",

@@ -14,11 +14,19 @@ from kavka.broker.requests.counters import error_finder, error_steps
 from kavka.errors import ErrorCode
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kavka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
 from support.one_broker import Served
 from support.waiting import eventually, until
@@ -209,8 +217,6 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
     groups = "kafka_coordinator_group_groupmetadatamanager_"
 
     async def story(served: Served) -> None:
-        from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
-
         find = FindCoordinatorRequest(key="g")
         await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
         join = JoinGroupRequest(
@@ -225,6 +231,75 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
         assert found[groups + "numgroups"] == 1
         assert found[groups + "numgroupscompletingrebalance"] == 1
         assert found[groups + "numgroupsstable"] == 0
+
+    run(story, **ON)
+
+
+def test_connections_are_counted_by_the_software_of_their_clients(run: Any, page: Any) -> None:
+    def labels(name: str, version: str) -> str:
+        software = f'clientSoftwareName="{name}",clientSoftwareVersion="{version}"'
+        return f'{{{software},listener="PLAINTEXT",networkProcessor="0"}}'
+
+    async def story(served: Served) -> None:
+        shown = "kafka_server_socket_server_metrics_connections_software"
+        for number in range(110):
+            client = await served.another()
+            versions = ApiVersionsRequest(
+                client_software_name="old", client_software_version=f"0.{max(number, 4)}"
+            )
+            await client.send(versions, 3)
+        wrong = ApiVersionsRequest(client_software_name="-", client_software_version="1")
+        await served.send(wrong, 3)
+        found = await page(served.broker)
+        series = {name: value for name, value in found.items() if name.startswith(shown)}
+        assert series[shown + labels("old", "0.4")] == 5
+        assert len(series) == 101
+        assert series[shown + labels("other", "other")] == sum(series.values()) - 5 - 99
+        assert sum(series.values()) == len(served.broker.dispatcher.connections) == 111
+
+    run(story, **ON)
+
+
+def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> None:
+    metrics = "kafka_server_group_coordinator_metrics_"
+
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        find = FindCoordinatorRequest(key="g")
+        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        join = JoinGroupRequest(
+            group_id="g",
+            group_instance_id="static",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        joined = await eventually(
+            lambda: served.send(join, 5), lambda answer: not answer.error_code
+        )
+        member = {"member_id": joined.member_id, "generation_id": joined.generation_id}
+        part = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
+        sync = SyncGroupRequest(
+            group_id="g", group_instance_id="static", assignments=[part], **member
+        )
+        assert (await served.send(sync, 3)).error_code == 0
+        rows = [OffsetCommitRequestPartition(partition_index=n, committed_offset=0) for n in (0, 1)]
+        topics = [OffsetCommitRequestTopic(name="t", partitions=rows)]
+        commit = OffsetCommitRequest(
+            group_id="g",
+            topics=topics,
+            member_id=joined.member_id,
+            generation_id_or_member_epoch=joined.generation_id,
+        )
+        assert not (await served.send(commit, 6)).topics[0].partitions[0].error_code
+        # A static member that comes back gets its part without a rebalance.
+        again = await served.send(join, 5)
+        assert (again.error_code, again.generation_id) == (0, joined.generation_id)
+        found = await page(served.broker)
+        assert found[metrics + "group_completed_rebalance_count"] == 1
+        assert found[metrics + "offset_commit_count"] == 1
+        assert found[metrics + "offset_commit_rate"] > 0
 
     run(story, **ON)
 

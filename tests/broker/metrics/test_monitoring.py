@@ -130,10 +130,10 @@ def test_the_table_of_alarms_has_the_rules() -> None:
     """The conditions of docs/how-to/monitor.md are rules, in its short names and without the thresholds' reasons."""
     text = (ROOT / "docs" / "how-to" / "monitor.md").read_text()
     table = text.partition("## Alarms")[2].partition("\n## What the log says")[0]
-    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", table, re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ([^|]+) \|", table, re.MULTILINE)
     assert len(rows) > 30
     rules = [a for alerts in ALERTS.values() for a in alerts]
-    for conditions, duration in rows:
+    for conditions, duration, severity in rows:
         for condition in re.findall(r"`([^`]+)`", conditions):
             if not re.search("[<>=]", condition) or condition == "min.insync.replicas":
                 continue
@@ -146,7 +146,7 @@ def test_the_table_of_alarms_has_the_rules() -> None:
             assert same, f"no rule for {condition}"
             lasting = duration.strip().replace(" ", "")
             lasting = "0s" if lasting == "0" else lasting
-            assert lasting in {a.duration for a in same}, f"{condition}: {duration}"
+            assert (lasting, severity) in {(a.duration, a.severity) for a in same}, condition
 
 
 def test_ages_of_transactions_count_from_the_first_look() -> None:

@@ -42,6 +42,21 @@ def _rules() -> str:
         "kafka_server_$1_$2",
         [("clientId", "$3"), ("topic", "$4"), ("partition", "$5")],
     )
+    # These two are Strimzi's: the sample has none for MBeans without a name.
+    rules += _rule(
+        "kafka.server<type=(.+), clientSoftwareName=(.+), clientSoftwareVersion=(.+), listener=(.+),"
+        " networkProcessor=(.+)><>connections",
+        "kafka_server_$1_connections_software",
+        [
+            ("clientSoftwareName", "$2"),
+            ("clientSoftwareVersion", "$3"),
+            ("listener", "$4"),
+            ("networkProcessor", "$5"),
+        ],
+    )
+    rules += _rule(
+        "kafka.server<type=(group-coordinator-metrics)><>(.+):", "kafka_server_$1_$2", []
+    )
     for end, suffix in (("Count", "_total"), ("Value", "")):
         rules += _rule(
             rf"kafka.server<type=(.+), name=(.+)PerSec, clientId=(.+), brokerHost=(.+), brokerPort=(.+)><>{end}",

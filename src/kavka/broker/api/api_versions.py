@@ -25,6 +25,9 @@ _FIRST_WITH_LEVEL_0 = 4
 """Clients of older versions cannot read that a feature is supported from level 0 on."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+_MAX_SOFTWARE = 64
+"""Characters of a name and of a version that are kept."""
+
 
 def handle(
     features: Features, context: RequestContext, request: ApiVersionsRequest
@@ -34,6 +37,7 @@ def handle(
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.session.software = (name[:_MAX_SOFTWARE], version[:_MAX_SOFTWARE])
     frame = EncodedResponse(_frame(context.version, features.epoch, tuple(features.levels.items())))
     _CORRELATION_ID.pack_into(frame, _CORRELATION_ID_POSITION, context.header.correlation_id)
     return frame

@@ -7,9 +7,15 @@ from typing import ClassVar
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
-from kavka.core.group.events import Event, Reply
+from kavka.core.group.events import Event, Reply, SyncReply
 from kavka.core.group.group import MembersMemory
-from kavka.core.group.records import OffsetRecord, PendingOffsetRecord, Record, TransactionEnd
+from kavka.core.group.records import (
+    GroupRecord,
+    OffsetRecord,
+    PendingOffsetRecord,
+    Record,
+    TransactionEnd,
+)
 from kavka.core.group.settings import GroupSettings
 from kavka.core.group.shard import GroupShard
 from kavka.core.group.step import GroupDecision
@@ -22,6 +28,19 @@ from kavka.wire.records.batch import Record as StoredRecord
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import ControlType, decode_end_marker
 from kavka.wire.records.header import BatchHeader
+
+
+class GroupCounts:
+    """Counts of the groups of a broker, over the shards that it has and had; Kafka's GroupCoordinatorMetrics."""
+
+    __slots__ = ("commits", "rebalances")
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.commits = 0
+        """Offsets that were committed: a request for ten partitions counts ten times."""
+        self.rebalances = 0
+        """Assignments of a leader that were committed and given to the members."""
 
 
 class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
@@ -45,6 +64,7 @@ class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
         `members_memory` is that of all groups of the broker.
         """
         self.machine = GroupShard(settings, members_memory)
+        self.counts = GroupCounts()  # replaced by the owner with that of all its shards
         super().__init__(
             replica, self.machine, compression, commit_timeout_ms, clock, disk, decoder
         )
@@ -115,6 +135,18 @@ class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
 
     def _to_bytes(self, record: Record) -> tuple[bytes, bytes | None]:
         return to_bytes(record)
+
+    def _release_decided(self, decision: GroupDecision) -> None:
+        """Count what is committed, and answer."""
+        for record in decision.records:
+            if isinstance(record, OffsetRecord | PendingOffsetRecord):
+                self.counts.commits += record.value is not None
+            elif isinstance(record, GroupRecord) and record.value is not None:
+                # A static member that comes back stores the group as well, and is answered as one that joins.
+                self.counts.rebalances += any(
+                    isinstance(effect.reply, SyncReply) for effect in decision.effects
+                )
+        super()._release_decided(decision)
 
     def _overdue(self, decision: GroupDecision) -> None:
         """Refuse as the log would have: the waiting request is answered at once, before all others."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.broker.coordination.group_shard_runtime import GroupCounts, GroupShardRuntime
 from kavka.broker.metadata.cache import OFFSETS_TOPIC, MetadataCache
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
@@ -50,6 +50,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         `is_single_broker`: there will never be another broker.
         """
         super().__init__(metadata, create_topic)
+        self.counts = GroupCounts()
         self._is_single_broker = is_single_broker
         self._config = config
         self._clock = clock
@@ -81,7 +82,7 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         return NewTopic(OFFSETS_TOPIC, self._partitions, factor, {}, settings)
 
     def _make_shard(self, replica: Replica) -> GroupShardRuntime:
-        return GroupShardRuntime(
+        shard = GroupShardRuntime(
             replica,
             self._settings,
             self._compression,
@@ -91,6 +92,8 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
             self._decoder,
             self._members_memory,
         )
+        shard.counts = self.counts
+        return shard
 
     # -- asking
 

@@ -6,6 +6,7 @@ beside it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from kavka.metrics.rates import Rates
 
 _SOCKETS = "kafka_server_socket_server_metrics_"
 _NONE = ConnectionCounts()
+_UNKNOWN = ("unknown", "unknown")
+_MAX_SOFTWARE = 100
+"""Number of names and versions of clients' software that are shown: clients choose them."""
 
 
 class _Total(NamedTuple):
@@ -38,6 +42,7 @@ def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Fa
             present[connection.listener_name] += 1
     shown = [(_labels(name), count) for name, count in present.items()]
     yield gauge(f"{_SOCKETS}connection_count", "Open connections.", shown)
+    yield _of_software(sources)
     now_ms = sources.context.clock.tick_ms()
     for total in _totals(sources):
         samples = [(_labels(name), value) for name, value in total.values.items()]
@@ -57,6 +62,23 @@ def families(sources: MetricsSources, rates: Rates | None = None) -> Iterator[Fa
     name = "kafka_network_socketserver_expiredconnectionskilledcount"
     yield gauge(name, help, sum(expired.values()))
     yield from _of_handshakes(sources)
+
+
+def _of_software(sources: MetricsSources) -> Family:
+    """Return connections by their client's software; those that have not authenticated could name any."""
+    counts = Counter[tuple[str, str, str]]()
+    for connection in sources.dispatcher.connections:
+        session = connection.attachment.session
+        if session.is_authenticated:
+            counts[(*(session.software or _UNKNOWN), connection.listener_name)] += 1
+    shown = Counter[str]()
+    for place, ((name, version, listener), count) in enumerate(counts.most_common()):
+        if place >= _MAX_SOFTWARE:
+            name = version = "other"
+        labels = {"clientSoftwareName": name, "clientSoftwareVersion": version}
+        shown[labelled(**labels, listener=listener, networkProcessor=0)] += count
+    help = "Open connections by the client's software, as it says itself (KIP-511)."
+    return gauge(f"{_SOCKETS}connections_software", help, shown.items())
 
 
 def totals(sources: MetricsSources) -> dict[tuple[str, str], float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from kavka.broker.metrics import connections, replica_fetchers
+from kavka.broker.metrics import connections, coordinators, replica_fetchers
 from kavka.broker.metrics.basic_authentication import SETTING, BasicAuthentication
 from kavka.broker.metrics.page import page
 from kavka.broker.metrics.samples import Samples
@@ -140,8 +140,8 @@ class Exposition:
         if self._refused > 1:
             log.warning("metrics connections refused unlogged=%d", self._refused - 1)
         self._refused = 0
-        fetchers = replica_fetchers.totals(self._sources)
-        self._rates.turn(now_ms, connections.totals(self._sources) | fetchers)
+        totals = connections.totals(self._sources) | replica_fetchers.totals(self._sources)
+        self._rates.turn(now_ms, totals | coordinators.totals(self._sources))
         self._sample(now_ms)
         self._windows += 1
         if self._windows % _WINDOWS_OF_TIMINGS == 0:

@@ -43,7 +43,7 @@ def families(
     yield from access.families(sources)
     yield from quotas.families(sources)
     yield from controller.families(sources)
-    yield from coordinators.families(sources)
+    yield from coordinators.families(sources, rates)
     yield from replica_fetchers.families(sources, rates)
     yield from transactions.families(sources, samples)
     yield from cleaner.families(sources)

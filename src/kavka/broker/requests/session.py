@@ -64,6 +64,7 @@ class Session:
         "protocol",
         "quota_client",
         "sasl",
+        "software",
         "token_id",
         "was_authenticated",
     )
@@ -85,6 +86,8 @@ class Session:
         self.is_authenticated = is_authenticated
         self.sasl: SaslState | None = None
         """None through a listener without SASL."""
+        self.software: tuple[str, str] | None = None
+        """Name and version of the client's software, as it says itself (KIP-511)."""
         self.was_authenticated = False
         """True from the first authentication on, also while the client authenticates again."""
         self.token_id: str | None = None
