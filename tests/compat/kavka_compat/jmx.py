@@ -42,7 +42,7 @@ def _rules() -> str:
         "kafka_server_$1_$2",
         [("clientId", "$3"), ("topic", "$4"), ("partition", "$5")],
     )
-    # These two are Strimzi's: the sample has none for MBeans without a name.
+    # The sample has none for MBeans without a name. The names of the first are those of Strimzi's rules.
     rules += _rule(
         "kafka.server<type=(.+), clientSoftwareName=(.+), clientSoftwareVersion=(.+), listener=(.+),"
         " networkProcessor=(.+)><>connections",
