@@ -301,6 +301,7 @@ def test_keys_that_the_issuer_publishes_later_are_read_but_not_for_each_unknown_
     run(story, **trusting(issuer))
 
 
+@pytest.mark.slow
 def test_keys_that_cannot_be_read_are_read_again_after_a_growing_time(
     run: Run, issuer: Issuer
 ) -> None:

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.storage.disk.os_disk import OsDisk, OsFile
@@ -59,6 +61,7 @@ def is_clean(log: Log) -> bool:
     return log.cleaner_offset == log.segments[-1].base_offset
 
 
+@pytest.mark.slow
 def test_a_compacted_topic_is_cleaned_and_the_checkpoint_says_so(run: Run, tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         await served.create("t", **COMPACTED)
@@ -90,6 +93,7 @@ def test_no_log_is_cleaned_where_the_cleaner_is_off(run: Run) -> None:
     run(story, log__cleaner__enable="false", **QUICK)
 
 
+@pytest.mark.slow
 def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("bad", **COMPACTED)
@@ -109,6 +113,7 @@ def test_a_damaged_log_is_left_alone_until_it_is_another_one(run: Run) -> None:
     run(story, **QUICK)
 
 
+@pytest.mark.slow
 def test_a_broker_stops_at_once_though_the_throttle_holds_a_pass_back(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("t", **COMPACTED)
@@ -134,6 +139,7 @@ class FullDisk(OsDisk):
         return super().open(path, create=create, private=private)
 
 
+@pytest.mark.slow
 def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("full", **COMPACTED)
@@ -152,6 +158,7 @@ def test_a_log_without_room_for_its_segments_keeps_no_other_from_being_cleaned(r
     run(story, **QUICK)
 
 
+@pytest.mark.slow
 def test_retention_and_compaction_go_together(run: Run) -> None:
     async def story(served: Served) -> None:
         # With a ratio the last segment might be too small a part of a log whose keys all differ.
@@ -171,6 +178,7 @@ def test_retention_and_compaction_go_together(run: Run) -> None:
     run(story, **QUICK)
 
 
+@pytest.mark.slow
 def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> None:
     async def story(served: Served) -> None:
         lag = {"min.cleanable.dirty.ratio": "1", "max.compaction.lag.ms": "60000"}
@@ -185,6 +193,7 @@ def test_a_record_is_compacted_at_the_latest_after_the_maximum_lag(run: Run) -> 
     run(story, **QUICK)
 
 
+@pytest.mark.slow
 def test_a_log_that_moves_is_cleaned_when_it_is_in_its_place(run: Run, tmp_path: Path) -> None:
     async def story(served: Served) -> None:
         await served.create("t", **(COMPACTED | {"cleanup.policy": "delete"}))

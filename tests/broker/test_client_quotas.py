@@ -343,6 +343,7 @@ def test_a_fetch_finds_no_more_than_its_rate_will_ever_allow(run: Run) -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_the_loops_time_of_requests_is_charged(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
@@ -451,6 +452,7 @@ def test_quotas_are_read_again_in_another_session_of_the_registry(run: Run) -> N
     run(story)
 
 
+@pytest.mark.slow
 def test_who_calls_itself_a_broker_and_is_none_is_charged(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")

@@ -117,6 +117,7 @@ def test_brokers_are_let_in_above_the_limit_and_the_least_used_connection_goes(r
     run(story, **_TWO, **{"max.connections": "3"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     ["max.connection.creation.rate", "listener.name.plaintext.max.connection.creation.rate"],
@@ -136,6 +137,7 @@ def test_connections_above_the_rate_wait_for_a_window_at_most(run: Run, setting:
     run(story, **{setting: "1", "quota.window.num": "2"})
 
 
+@pytest.mark.slow
 def test_connections_above_the_rate_of_their_address_are_closed_after_a_while(run: Run) -> None:
     async def story(served: Served) -> None:
         await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
@@ -204,6 +206,7 @@ def test_an_address_above_its_number_costs_no_handshake(
     assert len(refused) == 5
 
 
+@pytest.mark.slow
 def test_an_address_above_its_rate_costs_no_handshake(tls_run: Run) -> None:
     async def story(served: Served) -> None:
         await alter(served, {"ip": "127.0.0.1"}, {"connection_creation_rate": 0})

@@ -190,6 +190,7 @@ async def story(broker: Broker, peers: list[Peer], disk: SwapDisk) -> int:
     return disk.steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_cold", [False, True])
 @pytest.mark.parametrize("fails_at", [NEVER, *range(STEPS)])
 def test_a_swap_that_fails_has_clients_ask_again(

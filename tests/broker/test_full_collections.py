@@ -52,6 +52,7 @@ def large() -> MetadataRequest:
     return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("are_put_off", [False, True])
 def test_a_large_request_causes_full_collections_unless_they_are_put_off(
     run: Run, collections: list[int], are_put_off: bool

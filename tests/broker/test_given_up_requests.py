@@ -196,6 +196,7 @@ async def connect(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamW
     return await asyncio.open_connection("127.0.0.1", served.port)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_client_that_goes_away_leaves_nothing_behind(run: Run, name: str) -> None:
     async def story(served: Served) -> None:

@@ -204,6 +204,7 @@ def test_topics_of_one_request_are_looked_at_together(
     run(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, 1000])
 def test_a_topic_of_many_partitions_takes_few_multis(
     run: Run, monkeypatch: pytest.MonkeyPatch, count: int

@@ -157,6 +157,7 @@ def test_a_client_of_the_first_handshake_sends_tokens_without_headers(
     run(story)
 
 
+@pytest.mark.slow
 def test_a_connection_stays_beyond_its_session_by_authenticating_again(run: Run) -> None:
     async def story(server: Server) -> None:
         peer = await server.connect("alice", "alice secret")

@@ -367,6 +367,7 @@ def requests_of(key: ApiKey, version: int, topic_id: bytes) -> Any:
     raise AssertionError(key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", sorted(SUPPORTED_APIS), ids=lambda key: key.name)
 def test_every_version_is_answered(run: Run, key: ApiKey) -> None:
     async def story(served: Served) -> None:

@@ -70,6 +70,7 @@ def test_large_fetches_that_wait_are_not_queued_and_keep_no_memory(run: Run) -> 
     run(story)
 
 
+@pytest.mark.slow
 def test_a_large_fetch_has_its_memory_until_it_is_answered(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("t", 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from kavka.settings.properties import parse_properties
 from kavka.storage.checkpoint.meta_properties import META_PROPERTIES, MetaProperties
 from kavka.wire.messages.metadata import MetadataRequest
@@ -107,6 +109,7 @@ def test_a_broker_of_another_cluster_is_refused_by_those_that_share_a_registry(
             assert broker.process.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_broker_id_in_use_is_refused_with_the_address_of_its_broker(tmp_path: Path) -> None:
     with run_served(tmp_path / "registry") as registry:
         broker = start_kavka(tmp_path / "one", on(registry, broker__id="7"))
@@ -127,6 +130,7 @@ def test_a_broker_id_in_use_is_refused_with_the_address_of_its_broker(tmp_path: 
             assert broker.process.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_broker_id_is_free_when_the_session_of_a_dead_process_is_over(tmp_path: Path) -> None:
     with run_served(tmp_path / "registry", {"tickTime": "500"}) as registry:
         settings = on(registry, broker__id="7") | SHORT_SESSION

@@ -86,6 +86,7 @@ def test_a_full_disk_behind_the_output_is_one_line(words: list[str], tmp_path: P
     assert b"No space left on device" in done.stderr
 
 
+@pytest.mark.slow
 def test_topics_on_a_full_disk_is_one_line(kavka_cluster: LocalCluster) -> None:
     words = ["topics", "--bootstrap-server", kavka_cluster.bootstrap_servers, "--list"]
     with open("/dev/full", "w") as full:

@@ -55,6 +55,7 @@ def test_the_registry_is_where_the_brokers_look_for_it() -> None:
     assert BrokerConfig(_read(_THREE[0])).optional("zookeeper.connect") == "localhost:2181"
 
 
+@pytest.mark.slow
 def test_the_lone_broker_serves_groups_and_keeps_its_registry_itself(tmp_path: Path) -> None:
     file, logs = _DIRECTORY / "one-broker.properties", tmp_path / "logs"
     overrides = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={logs}")

@@ -495,6 +495,7 @@ def test_a_process_that_ends_sends_what_was_appended_and_says_so(kavka_cluster):
         assert [next(consumer).value for _ in range(5)] == [b"%d" % n for n in range(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_process_that_cannot_send_at_its_end_says_what_is_lost() -> None:
     ended = run_program(

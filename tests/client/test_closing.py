@@ -482,6 +482,7 @@ def test_a_listener_that_unsubscribes_is_called_once(broker, settings, end):
     assert len(broker.seen(ApiKey.LEAVE_GROUP)) == 1
 
 
+@pytest.mark.slow
 def test_a_poll_that_joins_goes_on_when_another_task_unsubscribes(broker, settings):
     mute(broker, "join_group", threading.Event())
 

@@ -358,6 +358,7 @@ def test_an_assigned_topic_that_is_refused_raises_from_poll(broker, settings, co
     run(broker, settings, work)
 
 
+@pytest.mark.slow
 def test_after_a_refused_topic_is_given_up_the_others_are_read(broker, settings):
     fill(broker, settings, 3)
     broker.refuse_topics({"no?": ErrorCode.INVALID_TOPIC_EXCEPTION})

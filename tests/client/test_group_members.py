@@ -245,6 +245,7 @@ class RaisingListener(RecordingListener):
         raise LookupError(f"lost {len(self.story)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_member_whose_listener_always_raises_stays_in_its_group(broker, settings, assignor):
     broker.create("u")
@@ -328,6 +329,7 @@ def test_a_subscription_in_a_listener_has_no_effect_while_the_consumer_closes(br
     assert len(broker.seen(ApiKey.JOIN_GROUP)) == 2  # without an id and with it
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_deleted_makes_the_leader_join_again(broker, settings):
     broker.create("gone")
     listener = RecordingListener()

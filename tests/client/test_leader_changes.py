@@ -394,6 +394,7 @@ def test_a_lost_session_is_begun_again_and_no_record_is_missed(three, settings):
     assert with_consumer(three, settings, work) == NUMBERS
 
 
+@pytest.mark.slow
 def test_fetches_of_a_session_name_only_what_moved(three, settings):
     three.create("two", 2)
     fill(three, settings, NUMBERS[:5])

@@ -170,6 +170,7 @@ async def poll_on(consumer: Consumer) -> None:
         await consumer.poll(timeout_ms=100)
 
 
+@pytest.mark.slow
 def test_a_client_authenticates_again_while_it_works(run: Run) -> None:
     async def story(server: Server) -> None:
         config = server.config("alice", "alice secret")

@@ -54,6 +54,7 @@ def damage(broker, number):
     broker.replace_records(damaged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("put", [fill, fill_one_batch])
 def test_an_iteration_hands_out_what_is_before_and_names_the_record_until_it_is_passed(
     broker, settings, put
@@ -90,6 +91,7 @@ def test_an_iteration_hands_out_what_is_before_and_names_the_record_until_it_is_
     assert broker.committed == {("t", 0): 4}
 
 
+@pytest.mark.slow
 def test_a_poll_hands_out_what_is_before_and_then_names_the_record(broker, settings):
     fill_one_batch(broker, settings, b"1", b"2", b"no JSON", b"4")
 
@@ -128,6 +130,7 @@ def test_a_key_is_named_as_a_key(broker, settings):
     assert broker.committed in ({}, {("t", 0): 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", ["records", "columns"])
 def test_batches_before_a_corrupt_one_are_handed_out(broker, settings, read):
     fill(broker, settings, b"1", b"2", b"3", b"4")
@@ -258,6 +261,7 @@ def test_closing_after_the_exception_commits_no_record_that_was_not_reached(brok
     assert broker.committed == {("t", 0): 5}
 
 
+@pytest.mark.slow
 def test_the_blocking_consumer_names_the_record_until_it_is_passed(broker, settings):
     fill_one_batch(broker, settings, b"1", b"no JSON", b"3")
     with blocking.Consumer(settings | JSON, network=broker) as consumer:

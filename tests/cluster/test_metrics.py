@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from kavka.broker.broker import Broker
 from kavka.broker.metrics.page import families
 from kavka.ids import TopicPartition
@@ -68,6 +70,7 @@ def test_what_a_follower_fetches_is_counted_on_both_sides(run: Run) -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_follower_that_fetches_no_more_shrinks_the_set_and_comes_back(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])

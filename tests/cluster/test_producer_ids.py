@@ -49,6 +49,7 @@ def test_each_broker_has_a_block_from_the_controller(run: Run) -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_broker_whose_controller_is_out_of_reach_takes_from_the_registry(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.brokers[3].controller.stop()  # it knows no controller any more

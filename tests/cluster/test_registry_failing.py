@@ -70,6 +70,7 @@ def test_a_broker_that_finds_another_cluster_in_its_registry_stops(run: Run) -> 
     run(story, brokers=0)
 
 
+@pytest.mark.slow
 def test_a_broker_takes_part_in_elections_only_after_it_is_registered_again(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -74,6 +74,7 @@ def has_more(cluster: Cluster, count: int) -> bool:
     return authentications(cluster) > count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "protocol"),
     [("PLAIN", "SASL_PLAINTEXT"), ("SCRAM-SHA-512", "SASL_PLAINTEXT"), ("PLAIN", "SASL_SSL")],

@@ -171,6 +171,7 @@ def test_a_life_that_does_not_keep_aborts(run: Run) -> None:
     run(story, **SETTINGS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_an_operator_finds_and_ends_transactions_without_decision(is_kept: bool, run: Run) -> None:
     async def story(cluster: Cluster) -> None:
@@ -227,6 +228,7 @@ def test_offsets_are_committed_with_what_is_prepared(run: Run) -> None:
     run(story, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_two_phase_transactions_outlive_time_outs_and_others_do_not(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await topics(cluster)

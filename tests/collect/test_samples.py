@@ -109,6 +109,7 @@ def test_what_is_no_page_of_metrics_is_refused(text: str) -> None:
         samples_of(text, parsers_or_error().text)
 
 
+@pytest.mark.slow
 def test_pages_that_cannot_be_fetched_say_why() -> None:
     with served(b"a 1\n", status=503) as url, pytest.raises(PageFailed, match="HTTP 503"):
         fetch(url, 5)
@@ -120,6 +121,7 @@ def test_pages_that_cannot_be_fetched_say_why() -> None:
         fetch("http://127.0.0.1:9/metrics", 5)
 
 
+@pytest.mark.slow
 def test_pages_that_are_compressed_are_read_and_broken_ones_refused() -> None:
     whole = gzip.compress(b"a 1\n") + gzip.compress(b"b 2\n")
     with served(whole, Content_Encoding="gzip") as url:
@@ -138,6 +140,7 @@ def test_pages_that_are_compressed_are_read_and_broken_ones_refused() -> None:
             fetch(url, 20)
 
 
+@pytest.mark.slow
 def test_a_page_that_ends_early_or_never_is_refused() -> None:
     with (
         served(b"a 1\n", Content_Length="10") as url,

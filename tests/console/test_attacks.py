@@ -276,6 +276,7 @@ def exchange(port: int, *parts: bytes) -> bytes:
 HEAD = b"GET /assets/icon.svg HTTP/1.1\r\nHost: localhost\r\n"
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_no_whole_request_is_cut_off(port: int) -> None:
     assert exchange(port) == b""
     assert exchange(port, b"GET / HT") == b""

@@ -27,6 +27,7 @@ def test_the_table_has_nothing_else() -> None:
     assert not CHINESE.keys() & SAME
 
 
+@pytest.mark.slow
 def test_each_template_can_be_compiled_in_each_language() -> None:
     for language in LANGUAGES:
         templates = environment(language)

@@ -210,6 +210,7 @@ def test_missing_pages_say_so(pages: TestClient) -> None:
     assert pages.put("/topics").status_code == 405
 
 
+@pytest.mark.slow
 def test_without_a_broker_a_page_says_what_to_do() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

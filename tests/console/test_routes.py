@@ -114,6 +114,7 @@ def test_without_a_login_each_route_leads_to_it(
         assert "localhost" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_viewer_may_look_at_its_topics_and_change_nothing(
     browser: Any, routes: list[tuple[str, str]]
 ) -> None:
@@ -183,6 +184,7 @@ def test_what_a_role_may_not_do_is_not_shown(browser: Any) -> None:
         assert ('class="danger"' in inside.get("/topics/team-a").text) is shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["vera", "otto", "none", "ada"])
 def test_no_page_leads_where_its_reader_may_not_go(
     browser: Any, routes: list[tuple[str, str]], user: str
@@ -221,6 +223,7 @@ def test_no_part_of_a_record_is_in_the_audit(browser: Any) -> None:
     assert "-secret" not in str(lines)
 
 
+@pytest.mark.slow
 def test_a_read_only_console_refuses_changes_of_administrators(
     cluster: Cluster, routes: list[tuple[str, str]], tmp_path: Path
 ) -> None:

@@ -254,6 +254,7 @@ def test_a_role_sees_what_a_mask_leaves_to_it(browser: Any) -> None:
     assert json.loads(records(ada, "", "other-b")[-1]["value"])["card"] == CARD
 
 
+@pytest.mark.slow
 def test_the_tail_is_masked_and_ends_with_the_session(browser: Any, cluster: Cluster) -> None:
     vera = browser(user="vera")
     with vera.client.stream("GET", "/api/topics/team-a/tail") as answer:

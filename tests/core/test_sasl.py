@@ -484,6 +484,7 @@ def test_a_token_in_another_encoding_than_utf_8_is_refused(encoding: str) -> Non
         read_unsecured(token, unsecured_rules({}), _NOW)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=50))
 def test_no_text_is_taken_for_an_unsecured_token(text: str) -> None:
     with pytest.raises(InvalidToken):

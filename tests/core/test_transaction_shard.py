@@ -281,6 +281,7 @@ def request(dice: Random, world: World, producer: Producer) -> Request:
             return End(token, *identity, dice.random() < 0.6, producer.version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_seed", range(0, 600, 100))
 def test_random_lives_keep_the_invariants_and_the_law(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 100):

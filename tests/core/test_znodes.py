@@ -206,6 +206,7 @@ operations = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.lists(operations, min_size=1, max_size=4), st.integers(1, 2)), max_size=25

@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 from itertools import islice, pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def test_lines_arrive_in_order_and_after_they_happened() -> None:
     assert all(line.event_ms >= START_MS for line in lines if line.event_ms is not None)
 
 
+@pytest.mark.slow
 def test_the_generator_and_the_parser_agree_on_what_is_malformed() -> None:
     lines = many_lines()
     assert [event_time_ms(line.text) for line in lines] == [line.event_ms for line in lines]

@@ -14,6 +14,7 @@ PAGE = next(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_the_first_example_passes_without_a_warning(tmp_path: Path) -> None:
     files = re.findall(

@@ -90,6 +90,7 @@ def test_ranges_of_offsets_are_named() -> None:
 # Against a topic
 
 
+@pytest.mark.slow
 def test_a_whole_load_is_exact_and_counted_by_hour(lake: Lake, kavka_cluster: LocalCluster) -> None:
     fill(kavka_cluster, range(150))
     lake.commit(0, rows(range(100)))
@@ -102,6 +103,7 @@ def test_a_whole_load_is_exact_and_counted_by_hour(lake: Lake, kavka_cluster: Lo
     assert found.only_in_table == 0
 
 
+@pytest.mark.slow
 def test_the_end_of_a_transaction_is_nothing_that_is_to_be_loaded(
     lake: Lake, kavka_cluster: LocalCluster
 ) -> None:
@@ -180,6 +182,7 @@ def test_the_range_of_a_reload_ends_where_the_load_is(
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_prints_hours_and_fails_when_something_is_missing(
     lake: Lake, kavka_cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +215,7 @@ def test_the_command_prints_hours_and_fails_when_something_is_missing(
     assert (row["offsets"], row["replaced"]) == (86, False)
 
 
+@pytest.mark.slow
 def test_the_command_shows_what_a_table_has_and_maintains_it(
     lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

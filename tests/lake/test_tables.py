@@ -286,6 +286,7 @@ def test_a_full_sort_buffer_makes_a_file(tmp_path: Path) -> None:
     assert [pq.read_table(one.path)["offset"].to_pylist() for one in files] == [[3, 4], [1, 2]]
 
 
+@pytest.mark.slow
 def test_more_partitions_than_files_may_be_open_are_written(lake: Lake) -> None:
     lake.commit(0, rows(range(130), minutes=60), rows(range(130, 260), minutes=60))
     assert lake.offsets() == dict.fromkeys(range(260), 1)

@@ -49,6 +49,7 @@ def few_descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_descriptors")
 def test_connections_leave_descriptors_for_files() -> None:
     async def story() -> None:

@@ -166,6 +166,7 @@ def test_alerts_arrive_in_order_and_a_second_run_sends_none_again(servers, topic
     assert webhook.received[3:] == [(f"{topic}-0-3", "no alert of ours")]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_fails_hangs_and_talks_nonsense_gets_each_alert_when_it_is_back(
     servers, topic, webhook
 ):
@@ -177,6 +178,7 @@ def test_an_endpoint_that_fails_hangs_and_talks_nonsense_gets_each_alert_when_it
     assert asyncio.run(committed(servers, topic)) == 2
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_is_waited_for_without_a_storm(servers, topic):
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
@@ -236,6 +238,7 @@ def test_an_alert_that_is_refused_is_a_dead_letter_and_does_not_hold_up_others(
     assert [body for _, body in webhook.received] == [alert(1), alert(2)]
 
 
+@pytest.mark.slow
 def test_dead_letters_are_redriven_to_their_topic_and_delivered_then(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1), alert(1, "resolved"), alert(2)))
     webhook.failing = {"firing": 400, "resolved": 422}
@@ -277,6 +280,7 @@ async def commit_from_outside(servers, topic, offset):
         await producer.commit_transaction()
 
 
+@pytest.mark.slow
 def test_an_alert_is_left_that_another_member_delivered_during_its_pause(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1), alert(2), alert(3)))
     webhook.answers = [503]
@@ -321,6 +325,7 @@ def test_alerts_of_aborted_transactions_are_not_delivered(servers, topic, webhoo
     assert [key for key, _ in webhook.received] == ["i2:firing"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_before_the_commit_sends_the_same_key_again(
     servers, topic, webhook, tmp_path
 ):
@@ -373,6 +378,7 @@ def run_kavka(*arguments):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_open_incidents_are_listed(servers, topic):
     asyncio.run(send(servers, topic, alert(1), alert(2), "nonsense", alert(1, "resolved")))
     here = ("--bootstrap-server", servers, "--topic", topic)
@@ -389,6 +395,7 @@ def test_open_incidents_are_listed(servers, topic):
     assert run_command(*here) == (0, "no open incidents\n")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_in_a_sentence(servers, topic):
     url = ("--webhook", "http://127.0.0.1:1/")
     code, said = run_command("--bootstrap-server", servers, "--topic", "none", *url)

@@ -269,6 +269,7 @@ def test_times_are_texts_or_seconds() -> None:
     assert (found.for_ms, found.clear_for_ms, found.stale_ms) == (5_400_000, 1500, 300_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -157,6 +157,7 @@ def read(cluster: LocalCluster, topic: str) -> list[ConsumerRecord]:
     return found
 
 
+@pytest.mark.slow
 def test_dead_letters_go_back_once_and_what_is_not_selected_stays(cluster):
     for name, partitions in (("dead", 1), ("clicks", 2), ("orders", 2), ("other", 2)):
         make(cluster, name, partitions)
@@ -230,6 +231,7 @@ def test_the_group_of_another_program_is_refused(cluster):
             redrive(settings, selection, dry_run=False, on_letter=print)
 
 
+@pytest.mark.slow
 def test_what_the_topic_refuses_ends_the_run_with_the_reason(cluster):
     settings = {"bootstrap.servers": cluster.bootstrap_servers}
     make(cluster, "dead-large", 1)

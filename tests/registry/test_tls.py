@@ -84,6 +84,7 @@ def test_a_broker_begins_its_session_over_mutual_tls(files: TlsFiles) -> None:
     run(files, story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -144,6 +145,7 @@ def test_a_class_without_tls_is_refused_beside_tls(files: TlsFiles) -> None:
     run(files, story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "reason"),
     [

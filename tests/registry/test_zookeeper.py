@@ -329,6 +329,7 @@ def test_calls_wait_for_a_connection_and_no_longer_than_a_session() -> None:
     run(work())
 
 
+@pytest.mark.slow
 def test_a_silent_member_is_given_up_for_another() -> None:
     async def work() -> None:
         async with serving() as (_keeper, port):
@@ -442,6 +443,7 @@ class NoChance(SystemRandom):
         return 0.0
 
 
+@pytest.mark.slow
 def test_a_silent_member_is_waited_for_by_the_time_out_that_was_granted() -> None:
     async def work() -> None:
         async with serving() as (_keeper, port), Relay(port) as relay:

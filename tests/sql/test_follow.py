@@ -54,6 +54,7 @@ def test_records_are_shown_as_they_arrive(open_session: Open, place: Place) -> N
         assert take(found, 2) == [14, 16]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("where", "from_beginning", "first"),

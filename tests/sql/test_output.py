@@ -127,6 +127,7 @@ def test_a_full_disk_is_an_oserror_and_ends_the_statement(open_session: Open, ki
     assert written(session, "select 1 as n", "json") == b'{"n":1}\n'
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", ["table", "json", "csv", "arrow"])
 def test_rows_are_written_before_all_are_read(open_session: Open, kind: str) -> None:

@@ -310,6 +310,7 @@ def test_a_batch_that_fails_its_checksum_is_not_made_right(bench: LogBench) -> N
     run(bench, story)
 
 
+@pytest.mark.slow
 def test_a_map_that_is_too_small_cleans_in_several_passes(bench: LogBench) -> None:
     async def story(log: Log) -> None:
         written = Written()

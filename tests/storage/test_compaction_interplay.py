@@ -258,6 +258,7 @@ def test_a_copy_of_what_was_compacted_is_whole_after_a_crash_under_another_polic
     asyncio.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_value_is_removed_for_one_that_a_loss_of_power_would_take(seed: int) -> None:
     """After a kill the newer value is in the page cache only, though its segment is closed."""

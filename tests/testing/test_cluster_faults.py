@@ -51,6 +51,7 @@ def consuming(broker: Cluster, topic: Topic) -> Iterator[Consumer]:
         yield consumer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["drop_request", "drop_response", "delay", "fail", "hang"])
 def test_a_producer_writes_once_in_spite_of(kind: str, broker: Cluster, topic: Topic) -> None:
     more: dict[str, list[Any]] = {"delay": [0.05], "fail": ["NOT_LEADER_OR_FOLLOWER"]}

@@ -71,6 +71,7 @@ def test_a_cluster_of_the_modules_own(pair, kavka_session_broker):
 """
 
 
+@pytest.mark.slow
 def test_a_run_without_conftest_passes_and_leaves_no_data(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     base = pytester.path / "base"
@@ -90,6 +91,7 @@ def test_an_order(kavka_broker):
 """
 
 
+@pytest.mark.slow
 def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
     pytester: pytest.Pytester,
 ) -> None:
@@ -113,6 +115,7 @@ def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
     assert list(base.glob("kavka[0-9]*/shared/broker-1/orders-*-0/*.log"))
 
 
+@pytest.mark.slow
 def test_options_and_the_ini_file_have_effect(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nkavka_brokers = 2\nkavka_settings =\n    num.partitions=3\n")
     pytester.makepyfile(
@@ -201,6 +204,7 @@ def test_is_killed(kavka_broker):
 """
 
 
+@pytest.mark.slow
 def test_brokers_end_when_the_run_is_killed(pytester: pytest.Pytester) -> None:
     # As pytest does with the modules of an installed kavka, not of a checkout.
     pytester.makeconftest("import pytest; pytest.register_assert_rewrite('kavka')")

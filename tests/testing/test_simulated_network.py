@@ -101,6 +101,7 @@ class Range:
         self.released += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_bytes_arrive_in_order_cut_anywhere(seed: int) -> None:
     pair = Pair(seed)

@@ -130,6 +130,7 @@ MANY: list[tuple[Any, int]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", range(len(MANY)))
 def test_the_weight_is_the_memory_that_a_large_message_takes(many: int) -> None:
     message, version = MANY[many]

@@ -137,6 +137,7 @@ def test_a_producer_that_waits_for_a_confirmation_is_sent_away_when_the_coordina
     play(story, **SETTINGS | {"request__timeout__ms": "2000"})
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(play: Play) -> None:
     """Two brokers; broker 2 is made the leader, which broker 1 has not heard. The producer asks broker 1 to commit."""
 

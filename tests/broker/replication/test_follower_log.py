@@ -7,6 +7,8 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kavka.broker.replication.follower_log import FollowerLog
 from kavka.core.follower import Append
 from kavka.core.partition import Role
@@ -16,6 +18,7 @@ from support.produce import batch
 Play = Callable[..., None]
 
 
+@pytest.mark.slow
 def test_work_that_a_stopped_fetcher_does_not_begin_leaves_nothing_behind(
     play: Play,
 ) -> None:

@@ -42,6 +42,7 @@ def test_set_of_a_topic_that_the_controller_does_not_know_yet_is_proposed_again(
     play(story)
 
 
+@pytest.mark.slow
 def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play) -> None:
     """As Kafka since 3.7: the high watermark stands still below `min.insync.replicas`.
 

@@ -33,6 +33,7 @@ async def one_broker(cluster: Any) -> dict[str, str]:
     return by_way_of(cluster, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missed", [1, 40])
 def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
     play: Play, missed: int
@@ -50,6 +51,7 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
     play(story)
 
 
+@pytest.mark.slow
 def test_no_old_decision_is_returned_where_no_other_broker_is_known(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
@@ -75,6 +77,7 @@ def test_a_log_without_barriers_is_read(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_the_decision_is_found_behind_many_barriers(play: Play) -> None:
     async def story(cluster: Any) -> None:
         at = await one_broker(cluster)

@@ -281,6 +281,7 @@ def test_metadata_waits_for_topics_that_the_registry_had_at_the_start(play: Play
     play(story)
 
 
+@pytest.mark.slow
 def test_a_topic_of_the_registry_is_never_called_unknown(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
@@ -314,6 +315,7 @@ def test_a_topic_that_no_controller_publishes_is_unknown_in_the_end(play: Play) 
     play(story)
 
 
+@pytest.mark.slow
 def test_metadata_is_answered_without_a_controller_in_the_end(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)

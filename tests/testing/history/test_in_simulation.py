@@ -86,6 +86,7 @@ def judged(seed: int) -> Verdict:
     return check(run.recorder.events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_broker_that_is_killed_in_a_simulation_shows_no_anomaly(seed: int) -> None:
     verdict = judged(seed)
