@@ -21,6 +21,7 @@ from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition, Fet
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.messages.heartbeat import HeartbeatRequest
 from kavka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kavka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from kavka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -300,6 +301,48 @@ def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> No
         assert found[metrics + "group_completed_rebalance_count"] == 1
         assert found[metrics + "offset_commit_count"] == 1
         assert found[metrics + "offset_commit_rate"] > 0
+
+    run(story, **ON)
+
+
+def test_a_rebalance_is_not_counted_when_all_members_leave_before_the_assignment(
+    run: Any, page: Any
+) -> None:
+    def join(member_id: str = "") -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id="g",
+            member_id=member_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+
+    async def story(served: Served) -> None:
+        find = FindCoordinatorRequest(key="g")
+        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        leader = await eventually(
+            lambda: served.send(join(), 3), lambda answer: not answer.error_code
+        )
+        other = await served.another()
+        joining = asyncio.ensure_future(other.send(join(), 3))
+        (shard,) = (s for s in served.broker.groups.shards() if "g" in s.machine._groups)
+        group = shard.machine._groups["g"]
+        await until(lambda: len(group.members) == 2)
+        await served.send(join(leader.member_id), 3)
+        joined = await joining
+        sync = SyncGroupRequest(
+            group_id="g", member_id=joined.member_id, generation_id=joined.generation_id
+        )
+        syncing = asyncio.ensure_future(other.send(sync, 3))
+        await until(lambda: group.members[joined.member_id].sync_token is not None)
+        leaving = [LeaveGroupRequestMember(member_id=m.member_id) for m in (leader, joined)]
+        await served.send(LeaveGroupRequest(group_id="g", members=leaving), 4)
+        assert (await syncing).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        found = await page(served.broker)
+        shown = "kafka_server_group_coordinator_metrics_group_completed_rebalance_count"
+        assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsempty"] == 1
+        assert found[shown] == 0
 
     run(story, **ON)
 

@@ -142,9 +142,12 @@ class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
             if isinstance(record, OffsetRecord | PendingOffsetRecord):
                 self.counts.commits += record.value is not None
             elif isinstance(record, GroupRecord) and record.value is not None:
-                # A static member that comes back stores the group as well, and is answered as one that joins.
+                # A static member that comes back stores the group as well, and is answered as one that joins. A group
+                # that becomes empty is stored, too, and refuses those that wait for an assignment.
                 self.counts.rebalances += any(
-                    isinstance(effect.reply, SyncReply) for effect in decision.effects
+                    isinstance(effect.reply, SyncReply)
+                    and effect.reply.error_code is ErrorCode.NONE
+                    for effect in decision.effects
                 )
         super()._release_decided(decision)
 
