@@ -135,6 +135,32 @@ def test_what_was_spared_is_collected_later(
     asyncio.run(story())
 
 
+def test_what_was_spared_is_not_collected_while_a_large_request_is_in_work_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        spared = Cycle()
+        is_there = weakref.ref(spared)
+        for are_in_work in (True, False, True):
+            collections.large_requests(are_in_work)
+        del spared
+        catching_up = asyncio.ensure_future(collections.catch_up(requests_received))
+        await until(lambda: next(asked) > 100)
+        assert is_there() is not None
+        collections.large_requests(False)
+        await until(lambda: is_there() is None)
+        catching_up.cancel()
+
+    def requests_received() -> int:
+        next(asked)
+        return 0
+
+    asked = itertools.count()
+    collections = FullCollections()
+    monkeypatch.setattr(asyncio, "sleep", no_time)
+    asyncio.run(story())
+
+
 def test_memory_notifies_of_the_first_use_and_of_the_last_end() -> None:
     async def story() -> None:
         await memory.take(60)

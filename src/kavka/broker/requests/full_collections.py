@@ -28,10 +28,12 @@ class FullCollections:
     def __init__(self) -> None:
         """Change nothing yet."""
         self._ordinary = gc.get_threshold()[2]
+        self._are_in_work = False
         self._is_due = False
 
     def large_requests(self, are_in_work: bool) -> None:
         """Put full collections off while large requests are in work; then spare what lives from them."""
+        self._are_in_work = are_in_work
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, _PUT_OFF if are_in_work else self._ordinary)
         if not are_in_work:
@@ -39,13 +41,15 @@ class FullCollections:
             self._is_due = True
 
     async def catch_up(self, requests_received: Callable[[], int]) -> None:
-        """Walk what was spared, ten minutes later in a moment without requests, or without one after an hour."""
+        """Walk what was spared, every ten minutes in a moment without requests; without one for 50 minutes, at once."""
         while True:
             await asyncio.sleep(_BETWEEN_S)
             if self._is_due:
                 try:
                     async with asyncio.timeout(_MOST_WAIT_S):
                         await wait_until_idle(requests_received)
+                        while self._are_in_work:  # one may take long, with no request beside it
+                            await wait_until_idle(requests_received)
                 except TimeoutError:
                     pass  # it is never quiet, and lost cycles must not grow without end
                 self._is_due = False
