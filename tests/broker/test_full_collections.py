@@ -1,4 +1,4 @@
-"""Full collections of garbage: none while large requests are in work; afterwards they walk what is new."""
+"""Full collections of garbage: none while large requests are in work; what lives afterwards is walked later."""
 
 from __future__ import annotations
 
