@@ -82,6 +82,13 @@ def bearing(token: str) -> dict[str, Any]:
             "enable.sasl.oauthbearer.unsecure.jwt": True,
             "sasl.oauthbearer.config": "extension_tenant=x principal=carol lifeSeconds=60",
         },
+        {
+            "enable.sasl.oauthbearer.unsecure.jwt": True,  # without effect where a callback gives tokens
+            "sasl.login.callback.handler.class": lambda: (
+                encode_unsecured({"sub": "carol", "exp": time.time() + 60}),
+                int(time.time() * 1000) + 60_000,
+            ),
+        },
     ],
 )
 def test_a_token_without_signature_is_accepted_where_that_is_set(

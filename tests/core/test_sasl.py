@@ -389,7 +389,13 @@ def test_librdkafkas_options_of_an_unsecured_token_have_their_effect() -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("", "no principal"), ("scope=a", "no principal"), ("principal=a princpal=b", "princpal")],
+    [
+        ("", "no principal"),
+        ("scope=a", "no principal"),
+        ("principal=a princpal=b", "princpal"),
+        ("principal=a lifeSeconds=1h", "lifeSeconds"),
+        ("principal=a lifeSeconds=0", "lifeSeconds"),
+    ],
 )
 def test_librdkafkas_options_that_cannot_be_used_are_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

@@ -84,9 +84,8 @@ def bearer_login(
 
 
 def _source(config: Config, options: Mapping[str, str], clock: Clock) -> Source:
-    callback = config.value(_CALLBACK)
-    is_java = isinstance(callback, str) and callback.endswith(_JAVA_HANDLERS)
-    if callback is not None and not is_java:
+    callback = _callback(config)
+    if callback is not None:
         return _from_callable(_loaded(callback), clock)
     url = config.optional_text(_ENDPOINT)
     if url is not None:
@@ -100,11 +99,19 @@ def _source(config: Config, options: Mapping[str, str], clock: Clock) -> Source:
     raise InvalidSetting(_ENDPOINT, None, reason)
 
 
+def _callback(config: Config) -> Any:
+    callback = config.value(_CALLBACK)
+    is_java = isinstance(callback, str) and callback.endswith(_JAVA_HANDLERS)
+    return None if is_java else callback
+
+
 # Without a signature
 
 
 def _of_librdkafka(config: Config) -> dict[str, str]:
-    if not config.flag("enable.sasl.oauthbearer.unsecure.jwt"):
+    """Return the options of tokens without a signature, unless a callback or an endpoint gives tokens."""
+    has_source = _callback(config) is not None or config.optional_text(_ENDPOINT) is not None
+    if has_source or not config.flag("enable.sasl.oauthbearer.unsecure.jwt"):
         return {}
     text = config.optional_text("sasl.oauthbearer.config") or ""
     try:

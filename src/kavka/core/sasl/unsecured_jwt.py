@@ -70,8 +70,8 @@ def login_claims(options: Mapping[str, str], now_ms: int) -> dict[str, Any]:
 def librdkafka_options(text: str) -> dict[str, str]:
     """Return the options of a login module that mean the same as librdkafka's `sasl.oauthbearer.config`.
 
-    `text` is `name=value` with blanks between; a scope is a list with commas. Raise ValueError for another name, as
-    librdkafka does.
+    `text` is `name=value` with blanks between; a scope is a list with commas. Raise ValueError for another name, and
+    for a life that is no whole number of seconds above 0, as librdkafka does.
     """
     given = dict(item.partition("=")[::2] for item in text.split())
     principal = given.pop("principalClaimName", "sub")
@@ -90,6 +90,8 @@ def librdkafka_options(text: str) -> dict[str, str]:
         options[f"{_EXTENSION}{name.removeprefix('extension_')}"] = value
     if not options[f"{_STRING}{principal}"]:
         raise ValueError("it has no principal=<user>")
+    if re.fullmatch(r"0*[1-9][0-9]{0,8}", options["unsecuredLoginLifetimeSeconds"]) is None:
+        raise ValueError("lifeSeconds is no whole number of seconds above 0")
     return options
 
 
