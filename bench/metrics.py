@@ -6,7 +6,7 @@ Two brokers run side by side, one of them without `kavka.metrics.port`; while on
 of both alternate in each round, each round begins with another one, and the first round warms up:
 
     none      a broker without the page, so that durations of requests are not measured either
-    page      a broker with the page, which nobody reads: the difference is the cost of counting durations
+    page      a broker with the page, which is not read: the difference is the cost of counting durations
     15 s, 1 s the same broker, scraped so often by a process of its own over one connection, as Prometheus does
 
 librdkafka writes as fast as the broker takes it: `batches` has records of 1 KB with its default settings, `single` a

@@ -118,8 +118,8 @@ CONNECTION_SETTINGS: list[Setting] = [
         "kavka.queued.max.request.bytes",
         _T.LONG,
         None,
-        "Memory in bytes of received requests at which no further requests are read. Unset: 1/16 of the machine's "
-        "memory, at least 64 MiB, at most 1 GiB.",
+        "Memory in bytes that received requests share; reading of further ones stops below it, at half of it or "
+        "later. Unset: 1/16 of the machine's memory (or control group's), at least 64 MiB, at most 1 GiB.",
         minimum=1 << 20,
     ),
     Setting(
