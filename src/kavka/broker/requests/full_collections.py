@@ -37,6 +37,7 @@ class FullCollections:
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, _PUT_OFF if are_in_work else self._ordinary)
         if not are_in_work:
+            gc.collect(1)  # some thousand objects: what is lost among the young ones is not spared
             gc.freeze()
             self._is_due = True
 

@@ -22,7 +22,7 @@ async def wait_until_idle(requests_received: Callable[[], int]) -> None:
 
 
 def collect_and_spare() -> None:
-    """Collect all garbage, and spare what is left from later collections: it lives as long as the broker."""
+    """Collect all garbage, and spare what is left from later collections: most of it lives as long as the broker."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
