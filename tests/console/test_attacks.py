@@ -18,7 +18,7 @@ from kavka.console.application import create_application
 from kavka.console.options import ConsoleOptions
 from kavka.console.server import listen
 from support.console import Cluster
-from support.console_access import BASE, access, browsers
+from support.console_access import BASE, access, audited, browsers
 from support.waiting import wait_until
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -185,6 +185,20 @@ def test_live_pages_leave_connections_to_others(
     for path in ("/", "/api/overview"):
         assert ada.get(path, headers={"Accept": "text/event-stream"}).status_code == 503
         assert ada.get(path).status_code == 200
+
+
+def test_a_change_that_fails_unexpectedly_is_a_line_of_the_audit(browser: Any) -> None:
+    ada = browser(user="ada")
+    with audited() as lines:
+        answer = ada.client.post(
+            "/api/create-topic",
+            content=b'{"name": "team-\\ud800"}',  # half of a pair: no text of the protocol
+            headers={"Content-Type": "application/json"},
+        )
+    assert answer.status_code >= 400
+    [line] = lines
+    assert (line["user"], line["on"]["name"]) == ("ada", "team-\ud800")
+    assert line["result"].startswith("failed: ")
 
 
 def test_bodies_and_values_that_are_too_large_are_refused(browser: Any) -> None:
