@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -54,6 +55,18 @@ def test_a_name_that_a_client_chose_makes_no_line_of_the_log() -> None:
     record = logging.LogRecord("kavka", logging.INFO, "", 0, "user=%s %s", values, None)
     line = OneLine("%(levelname)s %(message)s").format(record)
     assert line == r"INFO user=alice\n[2026-01-01 00:00:00] INFO forged \u2028"
+
+
+def test_a_traceback_makes_no_line_that_looks_like_another() -> None:
+    try:
+        raise ValueError("no such topic\n[2026-01-01 00:00:00] INFO forged\r{}")
+    except ValueError:
+        failed = sys.exc_info()
+    record = logging.LogRecord("kavka", logging.ERROR, "", 0, "request failed", (), failed)
+    first, *others = OneLine("%(levelname)s %(message)s").format(record).split("\n")
+    assert first == "ERROR request failed"
+    assert others[-1] == r"  [2026-01-01 00:00:00] INFO forged\r{}"
+    assert all(line.startswith("  ") for line in others)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import socket
@@ -15,10 +16,13 @@ import uvicorn
 
 from kavka.console.access.slow_clients import ImpatientProtocol
 from kavka.console.application import create_application
+from kavka.console.live import LivePages
 from kavka.console.options import ConsoleOptions
+from kavka.console.parameters import Arguments, Parameter
 from kavka.console.server import listen
+from kavka.console.subject import Page
 from support.console import Cluster
-from support.console_access import BASE, access, browsers
+from support.console_access import BASE, access, audited, browsers
 from support.waiting import wait_until
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -185,6 +189,38 @@ def test_live_pages_leave_connections_to_others(
     for path in ("/", "/api/overview"):
         assert ada.get(path, headers={"Accept": "text/event-stream"}).status_code == 503
         assert ada.get(path).status_code == 200
+
+
+def test_live_pages_keep_nothing_of_searches_that_are_over() -> None:
+    async def load(_services: Any, arguments: Arguments) -> str:
+        return arguments.text("search")
+
+    searched = Parameter("search", "text", "Words.")
+    page = Page("/p", "A page.", "", str, load, (searched,), live_s=3)
+
+    async def search() -> None:
+        live = LivePages("", lambda _request: True)
+        services: Any = object()
+        for number in range(5):
+            words = Arguments((searched,), {"search": str(number)})
+            assert await live._view(page, services, words) == str(number)
+        assert (len(live._views), len(live._loading)) == (1, 0)
+
+    asyncio.run(search())
+
+
+def test_a_change_that_fails_unexpectedly_is_a_line_of_the_audit(browser: Any) -> None:
+    ada = browser(user="ada")
+    with audited() as lines:
+        answer = ada.client.post(
+            "/api/create-topic",
+            content=b'{"name": "team-\\ud800"}',  # half of a pair: no text of the protocol
+            headers={"Content-Type": "application/json"},
+        )
+    assert answer.status_code >= 400
+    [line] = lines
+    assert (line["user"], line["on"]["name"]) == ("ada", "team-\ud800")
+    assert line["result"].startswith("failed: ")
 
 
 def test_bodies_and_values_that_are_too_large_are_refused(browser: Any) -> None:

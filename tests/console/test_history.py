@@ -136,6 +136,15 @@ def test_topics_of_groups_are_known_from_the_first_sample_that_has_them_all(tmp_
     file.close()
 
 
+def test_topics_of_groups_are_known_from_the_beginning_of_a_new_file() -> None:
+    file = HistoryFile(None, 1 << 30, 3)
+    sample = {LAG: 1, topic_of_group("t", "g"): 1}
+    for at_s in (BEGIN + 310, BEGIN + TENS.step_s):
+        file.add(at_s, sample)
+    assert points(file, LAG, TENS, BEGIN, BEGIN) == [(0, 1)]  # it begins before the first sample
+    assert file.topics_of_group("g") == ({"t"}, 0)
+
+
 def test_topics_of_groups_are_unknown_in_a_file_of_before(tmp_path: Path) -> None:
     file = HistoryFile(tmp_path / "h.sqlite", 1 << 30, 3)
     file.add(BEGIN, {LAG: 1})

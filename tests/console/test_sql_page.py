@@ -50,7 +50,7 @@ def test_each_statement_is_a_line_of_the_audit(
         assert pages.get("/sql").status_code == 200
         assert pages.get("/sql", params={"statement": " "}).status_code == 200
         assert pages.get("/sql", params={"statement": statement}).status_code == 200
-        wrong = "select key::int from numbers --" + "x" * 5000
+        wrong = f"/*{'x' * 19_000}*/ select key::int from numbers"
         answer = pages.get("/api/sql", params={"statement": wrong})
         assert answer.status_code == 400
         assert "'k0'" in answer.json()["detail"]
@@ -59,7 +59,7 @@ def test_each_statement_is_a_line_of_the_audit(
     assert good["on"] == {"statement": statement, "rows": "200", "seconds": "10"}
     assert good["result"] == "ok: 3 rows, end"
     assert (bad["action"], bad["result"]) == ("GET /api/sql", "failed: The statement failed")
-    assert bad["on"]["statement"] == f"{wrong[:4000]}… ({len(wrong):,} characters)"
+    assert bad["on"]["statement"] == wrong
     masks = [{"topics": ["num"], "field": "$.n", "unmasked-for": "administrator"}, {"header": "h"}]
     with browsers(cluster.bootstrap, access(tmp_path, masks=masks)) as opened:
         ada, vera = opened(user="ada"), opened(user="vera")

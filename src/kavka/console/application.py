@@ -403,9 +403,10 @@ class _Console:
             self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
-        except EXPECTED as error:
+        except Exception as error:  # whatever it is, the page says it, and the audit
             failure = failure_of(error, self._options.bootstrap_servers)
-            reason = "" if arguments.has_content else f": {failure.detail}"
+            may_quote = arguments.has_content or not isinstance(error, EXPECTED)
+            reason = "" if may_quote else f": {failure.detail}"
             word = "refused" if failure.status == 403 else "failed"
             self._gate.audit(request, on, f"{word}: {failure.title}{reason}")
             raise

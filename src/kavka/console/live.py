@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -75,7 +76,8 @@ class LivePages:
         self._servers = servers
         self._is_still_in = is_still_in
         self._views: dict[str, tuple[float, Services, Any]] = {}
-        self._loading: dict[str, asyncio.Lock] = {}
+        # A lock goes with the last reader of its page: searches make pages without end.
+        self._loading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._open = 0
 
     def response(

@@ -91,11 +91,19 @@ def raise_descriptor_limit() -> None:
 
 
 class OneLine(logging.Formatter):
-    """Writes a message in one line: a name that a client chose must not look like a line of its own."""
+    """Writes a message in one line, and tracebacks indented: what a client chose must not look like another line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line, with escapes in place of control characters."""
-        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().formatMessage(record))
+        return _escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """Return the traceback, each line behind two blanks."""
+        return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def log_to_stderr(level: str, path: str | None) -> None:

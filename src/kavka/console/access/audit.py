@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 _SECRET: Final = ("password", "csrf_token", "code", "state")
 _MOST_CHARACTERS: Final = 500
-_MOST_OF: Final = {"statement": 4000}
-"""Characters of values that are longer than others."""
+_MOST_OF: Final = {"statement": 20_000}
+"""Characters of values that are longer than others: of a statement all, or it would be hidden behind a comment."""
 
 
 def record(

@@ -10,26 +10,26 @@ FINDINGS: Final[dict[str, str]] = {
         "拥有副本的 Broker，或规则指定的 Broker，不在集群中"
     ),
     "a broker's disks are full sooner, as they fill in six hours": (
-        "按六小时内的增长速度，Broker 的磁盘写满的时间更早"
+        "按最近六小时的增长速度，距 Broker 的磁盘写满的时间低于阈值"
     ),
-    "a certificate expires sooner": "证书到期的时间更早",
+    "a certificate expires sooner": "距证书到期的时间低于阈值",
     "a flow of a pipeline has failed, or waits for its next start after a failure": (
         "流水线的某个流已失败，或在失败后等待下一次启动"
     ),
-    "a flow that should run has not reported for longer": "应运行的流未上报状态的时间更长",
-    "a group has more records to read": "消费组待读取的记录更多",
+    "a flow that should run has not reported for longer": "应运行的流未上报状态的时间超过阈值",
+    "a group has more records to read": "消费组待读取的记录数超过阈值",
     "a group has no member, and records wait": "消费组没有成员，且有记录等待读取",
     "a group reads, and its lag grows through a quarter of an hour": "消费组在读取，但其滞后在一刻钟内持续增长",
-    "more of a broker's disks is used": "Broker 的磁盘使用率更高",
-    "more partitions of a topic have no leader": "主题中没有首领的分区更多",
-    "more partitions of a topic lack replicas in sync": "主题中缺少同步副本的分区更多",
+    "more of a broker's disks is used": "Broker 的磁盘使用率超过阈值",
+    "more partitions of a topic have no leader": "主题中没有首领的分区数超过阈值",
+    "more partitions of a topic lack replicas in sync": "主题中缺少同步副本的分区数超过阈值",
     "no broker is the controller": "没有 Broker 担任控制器",
-    "no record came into a topic for longer": "主题没有新记录的时间更长",
-    "records are written to a topic faster, or slower": "写入主题的记录更快或更慢",
-    "records wait, and a group's offset stands still for longer": "有记录等待读取，而消费组的偏移量停滞的时间更长",
+    "no record came into a topic for longer": "主题没有新记录的时间超过阈值",
+    "records are written to a topic faster, or slower": "写入主题的记录速率高于或低于阈值",
+    "records wait, and a group's offset stands still for longer": "有记录等待读取，而消费组的偏移量停滞的时间超过阈值",
     "the console cannot look at the cluster": "控制台无法查看集群",
-    "the oldest unread record of a flow is older": "流的最早未读记录更旧",
-    "the oldest unread record of a group is older": "消费组的最早未读记录更旧",
+    "the oldest unread record of a flow is older": "流的最早未读记录的等待时间超过阈值",
+    "the oldest unread record of a group is older": "消费组的最早未读记录的等待时间超过阈值",
     # Advice of alerts
     "Look at the broker's machine and its log, and start it again.": (
         "请查看该 Broker 所在的机器及其日志，并重新启动它。"

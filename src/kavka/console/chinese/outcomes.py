@@ -37,7 +37,7 @@ OUTCOMES: Final[dict[str, str]] = {
     "user {name}": "用户 {name}",
     "user {user}, client id {client}": "用户 {user}、客户端 ID {client}",
     "value is {text!r}, not a number.": "value 为 {text!r}，不是数字。",
-    "value is {text}, and can be a number above 0.": "value 为 {text}，可以是大于 0 的数字。",
+    "value is {text}, and can be a number above 0.": "value 为 {text}，应为大于 0 的数字。",
     "{DEFAULT_NAME} names all others.": "{DEFAULT_NAME} 表示其他所有对象。",
     "{fault}.": "{fault}。",
     "{permission} {operation} on {kind} {name} for {principal} from {host}": (

@@ -13,14 +13,14 @@ REFUSALS: Final[dict[str, str]] = {
     "The body is no JSON object.": "请求体不是 JSON 对象。",
     "Type {wanted} to {act}.": "请输入 {wanted} 以{act}。",
     "from {low}": "不小于 {low} 的数",
-    "from {low} to {high}": "{low} 到 {high}",
+    "from {low} to {high}": "介于 {low} 和 {high} 之间的数",
     "to {high}": "不大于 {high} 的数",
     "{name} has more than {most} characters.": "{name} 超过 {most} 个字符。",
     "{name} is before 1970.": "{name} 早于 1970 年。",
     "{name} is missing: {summary}": "缺少 {name}：{summary}",
-    "{name} is {number}, and can be {bounds}.": "{name} 为 {number}，可以是{bounds}。",
-    "{name} is {text!r}, and can be one of: {listed}.": "{name} 为 {text!r}，可以是以下之一：{listed}。",
-    "{name} is {text!r}, and can be true or false.": "{name} 为 {text!r}，可以是 true 或 false。",
+    "{name} is {number}, and can be {bounds}.": "{name} 为 {number}，应为{bounds}。",
+    "{name} is {text!r}, and can be one of: {listed}.": "{name} 为 {text!r}，应为以下之一：{listed}。",
+    "{name} is {text!r}, and can be true or false.": "{name} 为 {text!r}，应为 true 或 false。",
     "{name} is {text!r}, not a time such as 2026-11-26T14:00 or milliseconds since 1970.": (
         "{name} 为 {text!r}，不是 2026-11-26T14:00 这样的时间，也不是自 1970 年起的毫秒数。"
     ),

@@ -127,18 +127,24 @@ class HistoryFile:
         is_whole = all(
             key in self._numbers for key in values if self.left_out and key.kind == TOPIC_OF_GROUP
         )
-        self.connection.execute(
-            f"insert or {'ignore' if is_whole else 'replace'} into about values ('topics of groups', ?)",
-            (str(at_s if is_whole else at_s + 1),),
-        )
+        if is_whole:  # the first sample of a new file has nothing before it that is unknown
+            self.connection.execute(
+                "insert or ignore into about select 'topics of groups', "
+                "case when exists (select 1 from rows) then ? else '0' end",
+                (str(at_s),),
+            )
+        else:
+            self.connection.execute(
+                "insert or replace into about values ('topics of groups', ?)", (str(at_s + 1),)
+            )
 
     def topics_of_group(self, group: str) -> tuple[set[str], int]:
         """Return the topics in which a group has committed since a time, and that time; 0 where it is all the time."""
-        topics = set()
-        for key in self._numbers:
-            topic, _, name = key.name.partition("/")
-            if key.kind == TOPIC_OF_GROUP and name == group:
-                topics.add(topic)
+        topics = {
+            key.name.partition("/")[0]
+            for key in self._numbers
+            if key.kind == TOPIC_OF_GROUP and key.name.partition("/")[2] == group
+        }
         row = self.connection.execute(
             "select value from about where name = 'topics of groups'"
         ).fetchone()
