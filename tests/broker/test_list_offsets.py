@@ -73,6 +73,7 @@ def test_an_unknown_special_timestamp_is_refused(run: Run, version: int) -> None
     run(story)
 
 
+@pytest.mark.slow
 def test_version_0_finds_no_segment_before_the_beginning_of_time(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")

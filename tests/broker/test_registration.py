@@ -353,6 +353,7 @@ def test_a_registration_that_came_meanwhile_is_not_the_one_that_was_found_dead()
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() -> None:
     """Meanwhile another process took number and address; the watch that fired is used up."""
 

@@ -151,6 +151,7 @@ def test_files_are_released_when_a_client_goes_while_a_response_is_encoded(
     run(story)
 
 
+@pytest.mark.slow
 def test_files_are_released_when_a_response_is_too_large(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
@@ -220,6 +221,7 @@ def requests_that_wait() -> list[tuple[Any, int]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "version"), requests_that_wait(), ids=lambda of: type(of).__name__
 )
@@ -278,6 +280,7 @@ def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> N
     run(story)
 
 
+@pytest.mark.slow
 def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
     """A hundred of them took 106 MB, and the budget knew of none."""
 

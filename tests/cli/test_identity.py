@@ -73,6 +73,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_lone_broker_whose_registry_is_of_another_cluster_is_refused(tmp_path: Path) -> None:
     broker = start_kavka(tmp_path)
     assert broker.process.stop() == 0
@@ -95,6 +96,7 @@ def on(registry: Served, **settings: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_broker_of_another_cluster_is_refused_by_those_that_share_a_registry(
     tmp_path: Path,
 ) -> None:

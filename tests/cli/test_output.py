@@ -58,6 +58,7 @@ def test_nothing_to_print_is_no_failure_where_the_output_is_closed() -> None:
     assert subprocess.run(["sh", "-c", command]).returncode == 0
 
 
+@pytest.mark.slow
 def test_no_broker_is_reported_on_standard_error_when_standard_output_is_closed(
     tmp_path: Path,
 ) -> None:

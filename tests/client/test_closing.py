@@ -235,6 +235,7 @@ def test_a_closed_producer_refuses_the_end_of_a_transaction(broker, settings, re
     assert not recwarn.list  # of a coroutine that was never awaited
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_producer_is_closed_although_other_threads_go_on_appending(broker, settings):
     producer = blocking.Producer(settings, network=broker)

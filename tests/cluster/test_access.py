@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kavka.broker.requests.session import Principal
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
@@ -92,6 +94,7 @@ def test_what_brokers_send_needs_cluster_action(run: Run) -> None:
     run(story, brokers=2, **SETTINGS)
 
 
+@pytest.mark.slow
 def test_a_follower_without_cluster_action_copies_nothing(run: Run) -> None:
     """Brokers of a PLAINTEXT listener are ANONYMOUS: their right is taken away, and given back."""
 

@@ -124,6 +124,7 @@ def test_brokers_replicate_coordinate_and_stop_over_authenticated_connections(
     run_story(Cluster(tmp_path, {**encrypted, **settings(mechanism, protocol)}), story)
 
 
+@pytest.mark.slow
 def test_a_broker_with_another_password_stays_out_of_sync(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -72,6 +72,7 @@ async def described(admin: Admin) -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [True, False])
 def test_another_process_ends_what_was_prepared_and_may_say_so_again(
     outcome: bool, run: Run

@@ -116,6 +116,7 @@ def step(story: Story, writer: Writer, rng: random.Random) -> None:
         story.do_restart([] if rng.random() < 0.7 else ["device"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
 def test_each_line_is_sent_once_whatever_the_rotation(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):

@@ -15,6 +15,7 @@ from kavka.cli.commands import console
 from support.console import Cluster
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
     command = [
         "console",

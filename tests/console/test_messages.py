@@ -175,6 +175,7 @@ def test_a_wrong_question_is_answered_in_a_sentence(
     assert sentence in failure["detail"] + failure["advice"]
 
 
+@pytest.mark.slow
 def test_the_tail_shows_the_newest_and_counts_all(cluster: Cluster) -> None:
     cluster.create("fast")
     cluster.write("fast", [(None, b"before")])

@@ -262,6 +262,7 @@ class World:
                 assert node.records[: len(self.committed)] == self.committed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_checked_by_fetch", [True, False])
 def test_replicas_agree_below_the_high_watermark_under_random_elections(
     is_checked_by_fetch: bool,

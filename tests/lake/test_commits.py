@@ -65,6 +65,7 @@ def test_of_two_drivers_that_commit_the_same_batch_one_writes_it(lake: Lake) -> 
     assert lake.offsets() == dict.fromkeys(range(20), 1)
 
 
+@pytest.mark.slow
 def test_a_commit_that_meets_another_writers_is_made_again(lake: Lake) -> None:
     lake.commit(0, rows(range(10)))
     batch, piece = BatchId(QUERY, 1), rows(range(10, 20))
@@ -171,6 +172,7 @@ def test_all_that_a_commit_names_is_on_the_disk_before_the_catalogue_names_it(
 # Rows in place of others
 
 
+@pytest.mark.slow
 def test_a_reload_replaces_its_range_and_nothing_else(lake: Lake) -> None:
     lake.commit(0, rows(range(100)))
     lake.commit(1, rows(range(100, 200)))

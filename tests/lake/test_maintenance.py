@@ -89,6 +89,7 @@ def test_a_compacted_file_has_the_sort_order_of_the_table(tmp_path: Path) -> Non
     assert lake.table.scan().to_arrow()["offset"].to_pylist() == list(range(59, -1, -1))
 
 
+@pytest.mark.slow
 def test_compaction_goes_on_after_the_commits_of_a_load(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -349,6 +349,7 @@ def test_a_process_that_dies_before_the_commit_sends_the_same_key_again(
     assert [key for key, _ in webhook.received] == ["i1:firing", "i2:firing", "i2:firing"]
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_while_the_endpoint_hangs(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1)))
     webhook.answers = ["hang"]

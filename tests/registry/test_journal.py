@@ -356,6 +356,7 @@ def modes(directory: Path) -> set[str]:
     return {oct(path.stat().st_mode & 0o777) for path in directory.iterdir()}
 
 
+@pytest.mark.slow
 def test_folding_costs_in_proportion_to_what_is_written(tmp_path: Path) -> None:
     """Six thousand nodes of 5 kB: each fold writes the whole tree, and they once wrote 5.7 GB."""
 

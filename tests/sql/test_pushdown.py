@@ -37,6 +37,7 @@ def filled(place: Place) -> None:
         producer.send_many("appended", [(None, b'{"n": 1}')] * 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "offsets_read", "count"),
     [

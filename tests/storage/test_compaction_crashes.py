@@ -97,12 +97,20 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loses_power", [False, True], ids=["killed", "power lost"])
+@pytest.mark.parametrize(
+    ("loses_power", "first"),
+    [
+        pytest.param(False, 0, id="killed"),
+        pytest.param(True, 1, id="power lost"),
+        pytest.param(False, 2, id="killed, the other half", marks=pytest.mark.long),
+        pytest.param(True, 3, id="power lost, the other half", marks=pytest.mark.long),
+    ],
+)
 def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(
-    loses_power: bool,
+    loses_power: bool, first: int
 ) -> None:
     changed = set()
-    writes = int(loses_power)  # every second change each way, so that both together meet all
+    writes = first  # every fourth change each way, so that all together meet each
     ended = False
     while not ended:
         written, found, names, ended = _live(writes, loses_power=loses_power)
@@ -111,7 +119,7 @@ def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(
         assert least.items() <= found.items() <= committed.items(), f"after {writes} writes"
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
         changed.add(len(found))
-        writes += 2
+        writes += 4
     assert writes > 30
     # Some ended before the first segment was replaced, some in between, some after the last one.
     assert {len(committed), len(least)} <= changed

@@ -126,6 +126,7 @@ def test_cut_off_clients_wait_and_the_helpers_do_not(broker: Cluster, topic: Top
     assert topic.values() == [b"a", b"c", b"b"]
 
 
+@pytest.mark.slow
 def test_a_slow_network_takes_its_time_and_loses_nothing(broker: Cluster, topic: Topic) -> None:
     large = bytes(range(256)) * 200
     began = time.monotonic()

@@ -59,6 +59,7 @@ def test_fails(kavka_topic):
 """
 
 
+@pytest.mark.slow
 def test_tests_run_unchanged_and_leave_what_others_have(
     pytester: pytest.Pytester, kavka_broker: Cluster
 ) -> None:

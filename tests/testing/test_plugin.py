@@ -276,6 +276,7 @@ def test_a_wait_says_what_was_there() -> None:
     assert wait_for(lambda: "found") == "found"
 
 
+@pytest.mark.slow
 def test_a_cluster_without_pytest_ends_with_its_block(tmp_path: Path) -> None:
     with running_cluster(directory=tmp_path / "kept", settings={"num.partitions": 2}) as cluster:
         topic = cluster.topic("t", partitions=-1)

@@ -24,6 +24,7 @@ def test_without_the_setting_no_metrics_are_served(run: Any) -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_a_broker_without_metrics_does_not_import_them() -> None:
     code = (
         "import sys, kavka.broker.broker, kavka.broker.environment; print(*sys.modules, sep='\\n')"

@@ -22,6 +22,7 @@ from kavka.collect.group_page import GroupPage
 from kavka.ids import TopicPartition
 from kavka.metrics.families import Family
 from kavka.metrics.rates import Rates
+from kavka.net.peer import Peer
 from kavka.spark.queries.metrics import families as pipeline_families
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from support.access import AUTHORIZER
@@ -139,8 +140,8 @@ def _part(node: ast.expr, prefixes: Mapping[str, object]) -> str:
     return r"\w+"
 
 
-async def work(server: Server) -> None:
-    """Have the broker count: quotas, a topic, a batch, reads, and an error."""
+async def work(server: Server) -> Peer:
+    """Have the broker count: quotas, a topic, a batch, reads, and an error; return a client that is connected."""
     async with Admin(server.config("alice", "alice secret")) as admin:
         everyone = {ClientQuotaEntity(client_id=DEFAULT_ENTITY): QUOTAS}
         assert set((await admin.alter_client_quotas(everyone)).values()) == {None}
@@ -152,13 +153,14 @@ async def work(server: Server) -> None:
     read = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     topics = [FetchRequestTopic(topic="t", partitions=[read])]
     await peer.send(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1000, topics=topics), 11)
-    peer.close()
+    return peer
 
 
 def test_each_exposed_name_has_a_row_and_each_row_is_exposed(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
-        await work(server)
+        peer = await work(server)
         page = await shown(server.broker)
+        peer.close()
         rows = documented()
         assert sorted(set(page) - set(rows)) == []
         assert sorted(set(rows) - set(page)) == []

@@ -470,6 +470,7 @@ def test_set_is_proposed_with_the_registrations_of_the_time_when_it_was(play: Pl
     play(story)
 
 
+@pytest.mark.slow
 def test_high_watermark_waits_no_longer_for_a_follower_that_lags_for_too_long(
     play: Play,
 ) -> None:

@@ -167,7 +167,9 @@ def _judged(lines: list[str], group: list[Attack]) -> list[str]:
 
 def _is_fault(line: str) -> bool:
     return (
-        line.lstrip().startswith("Traceback (most recent") or "request failed" in line or "] ERROR " in line
+        line.lstrip().startswith("Traceback (most recent")
+        or "request failed" in line
+        or "] ERROR " in line
     )
 
 

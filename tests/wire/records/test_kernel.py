@@ -341,6 +341,7 @@ def test_a_count_that_lies_is_corrupt(count: int) -> None:
         assert found[0] == "corrupt"
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(rows.filter(bool), st.data())
 def test_damage_is_seen_alike(records, data):
