@@ -34,7 +34,7 @@ lint: ## format, style, types and layers; needs no Java
 # Two processes a core, because tests wait for sockets and timers. Without bytecode each would compile all tests again.
 unit: ## unit tests; needs no Java, Spark or other people's clients
 	@scripts/setup.sh unit
-	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),4) --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --unit -n $(or $(JOBS),3) --dist loadfile
 
 check: ## format, lint, types, layers and unit tests: under two minutes on two cores
 	@scripts/setup.sh unit
