@@ -101,6 +101,23 @@ class Ensemble:
                 raise ProcessDied(f"ZooKeeper does not listen:\n{self._running[number].text()}")
             time.sleep(0.05)
 
+    def wait_until_in_quorum(self, number: int, seconds: float = 90) -> None:
+        """Return when a member follows or leads, as its answer to `srvr` says. Raise ProcessDied as `wait_for`."""
+        deadline = time.monotonic() + seconds
+        self.wait_for(number, seconds)
+        while b"Mode: " not in self._srvr(number):
+            if not self._running[number].alive() or time.monotonic() > deadline:
+                raise ProcessDied(f"ZooKeeper has no quorum:\n{self._running[number].text()}")
+            time.sleep(0.05)
+
+    def _srvr(self, number: int) -> bytes:
+        with contextlib.suppress(OSError), socket.socket() as asking:
+            asking.settimeout(5)
+            asking.connect((self.hosts[number], self.ports[number]))
+            asking.sendall(b"srvr")
+            return b"".join(iter(lambda: asking.recv(4096), b""))
+        return b""
+
     def kill(self, number: int) -> None:
         """Kill a member."""
         self._running.pop(number).kill()
