@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_PDEATHSIG = 1
 
@@ -44,9 +43,12 @@ def end_with_parent() -> Callable[[], None]:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU of a process's threads, in the scheduler's nanoseconds, finer than its ticks of 10 ms."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    """Return the processor time of a process, user and system, all threads; raise OSError if there is none of this id.
+
+    Its own clock counts nanoseconds, where /proc/PID/stat counts ticks of 10 ms: a tenth of a short benchmark.
+    """
+    clock = (~pid << 3) | 2  # what clock_getcpuclockid(3) returns
+    return time.clock_gettime(clock)
 
 
 class Running:
@@ -116,10 +118,8 @@ class Running:
             raise ProcessDied(f"did not stop within {seconds:g} s:{self._tail()}") from None
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that it used, user and system, all threads."""
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        fields = stat.rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+        """Return the processor time that it used; raise OSError once it has been waited for."""
+        return process_cpu_s(self.pid)
 
     def resident_bytes(self) -> int:
         """Return its resident memory."""
