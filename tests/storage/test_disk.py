@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kavka.storage.disk.os_disk import OsDisk
+from kavka.storage.disk.linux_calls import cached_pages
+from kavka.storage.disk.os_disk import OsDisk, OsFile
 
 
 def test_bytes_written_at_a_position_are_read_there(tmp_path: Path) -> None:
@@ -32,6 +36,63 @@ def test_freshly_written_bytes_are_cached(tmp_path: Path) -> None:
     file.write_at(bytes(300_000), 0)
     assert file.is_cached(300_000, 0)
     assert file.is_cached(0, 0)
+    file.close()
+
+
+@pytest.fixture
+def disk_directory() -> Iterator[Path]:
+    """A directory in the checkout: temporary ones may be in memory, where nothing can be dropped."""
+    build = Path(__file__).parents[2] / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as directory:
+        yield Path(directory)
+
+
+def _with_a_hole(path: Path) -> OsFile:
+    """Return an open file of 1 MiB in memory, but for its second quarter, which is not in the page cache."""
+    file = _dropped_file(path)
+    file.read_at(1 << 18, 0)
+    file.read_at(1 << 19, 1 << 19)
+    return file
+
+
+def _dropped_file(path: Path) -> OsFile:
+    """Return an open file of 1 MiB of which nothing is in the page cache, and which is not read ahead."""
+    file = OsDisk().open(str(path), create=True)
+    file.write_at(os.urandom(1 << 20), 0)
+    file.sync()
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+    return file
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["counted", "probed"])
+def test_a_range_with_a_hole_is_not_cached(
+    disk_directory: Path, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    if not counts:
+        monkeypatch.setattr("kavka.storage.disk.os_disk.cached_pages", lambda *_: -1)
+    file = _with_a_hole(disk_directory / "f")
+    assert not file.is_cached(1 << 20, 0)
+    assert not file.is_cached(1 << 19, 0)
+    assert file.is_cached(1 << 18, 0)
+    assert file.is_cached((1 << 19) - 1, (1 << 19) + 1)
+    file.read_at(1 << 20, 0)
+    assert file.is_cached(1 << 20, 0)
+    file.close()
+
+
+def test_one_missing_page_between_the_probes_is_seen_where_the_kernel_counts(
+    disk_directory: Path,
+) -> None:
+    file = _dropped_file(disk_directory / "f")
+    page = os.sysconf("SC_PAGE_SIZE")
+    hole = (1 << 18) + page
+    file.read_at(hole, 0)
+    file.read_at((1 << 20) - hole - page, hole + page)
+    pages = cached_pages(file.fileno(), 0, 1 << 20)
+    assert pages in {-1, (1 << 20) // page - 1}
+    assert file.is_cached(1 << 20, 0) is (pages == -1)
     file.close()
 
 

@@ -13,10 +13,10 @@ import os
 import resource
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any, TypeVar
 
 from kavka.io import Buffer
+from kavka.storage.disk.linux_calls import cached_pages, start_writeback
 
 T = TypeVar("T")
 
@@ -28,23 +28,13 @@ _UNLIMITED = 2**31 - 1
 # one byte per stride shows nearly as much as one per page, at a sixteenth of the cost.
 _PROBE_STRIDE = 65536
 _RWF_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
-_SYNC_FILE_RANGE_WRITE = 2
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
-@cache
-def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Return the system call, which Python does not have; None where the C library has none."""
-    import ctypes  # only a stop of many logs needs it
-
-    try:
-        call = ctypes.CDLL(None).sync_file_range
-    except (AttributeError, OSError):
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    call.restype = ctypes.c_int
-    found: Callable[[int, int, int, int], int] = call
-    return found
+def _page_span(length: int, position: int) -> int:
+    """Return how many pages a range touches."""
+    return (position + length - 1) // _PAGE_BYTES - position // _PAGE_BYTES + 1
 
 
 class OsFile:
@@ -89,16 +79,24 @@ class OsFile:
     def is_cached(self, length: int, position: int) -> bool:
         """Return, without blocking, whether a read of this range would be served from memory.
 
-        One byte per stride is probed, and the last one. On file systems without this information the result is
-        no: the caller then reads in the pool, which is slower and never wrong.
+        The kernel counts the pages of a long range in one call, where it can; else one byte per stride is probed. The
+        first and the last byte are always probed, because a page that is still being read ahead counts as well.
+        On file systems without this information the result is no: the caller then reads in the pool, which is slower
+        and never wrong.
         """
         probe = self._probe
         if probe is None:
             return False
         if length <= 0:
             return True
+        stride = _PROBE_STRIDE
+        if length > _PROBE_STRIDE:
+            pages = cached_pages(self._fd, position, length)
+            if 0 <= pages < _page_span(length, position):
+                return False
+            stride = stride if pages < 0 else length
         try:
-            for place in range(position, position + length, _PROBE_STRIDE):
+            for place in range(position, position + length, stride):
                 os.preadv(self._fd, probe, place, _RWF_NOWAIT)
             os.preadv(self._fd, probe, position + length - 1, _RWF_NOWAIT)
         except BlockingIOError:
@@ -116,9 +114,7 @@ class OsFile:
 
     def start_writeback(self) -> None:
         """Start the kernel's writeback of dirty pages; a failure shows at the `sync` that follows."""
-        sync_file_range = _sync_file_range()
-        if sync_file_range is not None:
-            sync_file_range(self._fd, 0, 0, _SYNC_FILE_RANGE_WRITE)
+        start_writeback(self._fd)
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes."""
