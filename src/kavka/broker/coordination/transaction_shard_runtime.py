@@ -62,7 +62,6 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             Compression.NONE,
             timeout_ms,
             context.clock,
-            context.environment.disk,
             decoder,
         )
         self._next_producer_id = next_producer_id
