@@ -82,8 +82,7 @@ def served(cluster: RunningCluster, topic: str) -> list[int]:
     """Return how many bytes of a topic each broker has sent to consumers, as it says itself."""
     counts = []
     for broker in cluster.brokers:
-        url = broker.process.wait_for("metrics served url=", 10).partition("url=")[2].split()[0]
-        with urllib.request.urlopen(url, timeout=60) as response:
+        with urllib.request.urlopen(broker.metrics_url, timeout=60) as response:
             page = response.read().decode()
         name = "kafka_server_brokertopicmetrics_bytesout_total"
         count = re.search(rf'^{name}{{topic="{topic}"}} (\S+)$', page, re.MULTILINE)
