@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kavka.client.cluster import Cluster
 from kavka.client.leader_requests import Answers, send_to_leaders, send_until_answered
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.apis import ApiKey
@@ -122,14 +123,17 @@ class _Lookup:
         return found
 
     def _request(self, partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
-        topics: dict[str, list[ListOffsetsRequestPartition]] = {}
-        for topic_partition in partitions:
-            part = ListOffsetsRequestPartition(
-                partition_index=topic_partition.partition,
-                current_leader_epoch=self._cluster.metadata.leader_epoch(topic_partition),
-                timestamp=self._wanted[topic_partition],
+        topics = group_by_topic(
+            (
+                topic_partition,
+                ListOffsetsRequestPartition(
+                    partition_index=topic_partition.partition,
+                    current_leader_epoch=self._cluster.metadata.leader_epoch(topic_partition),
+                    timestamp=self._wanted[topic_partition],
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition in partitions
+        )
         return ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,

@@ -12,6 +12,7 @@ from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -263,18 +264,10 @@ async def alter_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_group_offsets`."""
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for topic_partition, given in offsets.items():
-        committed = (
-            OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
-        )
-        part = OffsetCommitRequestPartition(
-            partition_index=topic_partition[1],
-            committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch,
-            committed_metadata=committed.metadata,
-        )
-        topics.setdefault(topic_partition[0], []).append(part)
+    topics = group_by_topic(
+        (topic_partition, _commit_part(topic_partition[1], given))
+        for topic_partition, given in offsets.items()
+    )
     request = OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=-1,
@@ -284,6 +277,16 @@ async def alter_group_offsets(
     return _partition_outcomes(answer)
 
 
+def _commit_part(partition: int, given: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
+    committed = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+    return OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        committed_metadata=committed.metadata,
+    )
+
+
 async def delete_group_offsets(
     router: Router,
     group_id: str,
@@ -291,9 +294,10 @@ async def delete_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.delete_group_offsets`."""
-    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    topics = group_by_topic(
+        (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
+        for topic_partition in partitions
+    )
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in topics.items()],

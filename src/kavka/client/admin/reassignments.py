@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, plain, refusal
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
@@ -38,7 +39,7 @@ async def list_reassignments(
     if partitions is not None:
         topics = [
             ListPartitionReassignmentsRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in _by_topic(partitions).items()
+            for name, numbers in partitions_by_topic(partitions).items()
         ]
     request = ListPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
@@ -74,7 +75,7 @@ async def alter_reassignments(
                 for number in numbers
             ],
         )
-        for name, numbers in _by_topic(targets).items()
+        for name, numbers in partitions_by_topic(targets).items()
     ]
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
@@ -92,13 +93,6 @@ async def alter_reassignments(
         for topic in answer.responses
         for part in topic.partitions
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic_partition in partitions:
-        found.setdefault(topic_partition.topic, []).append(topic_partition.partition)
-    return found
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:

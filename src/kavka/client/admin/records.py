@@ -16,6 +16,7 @@ from kavka.client.list_offsets import (
     OffsetAndTimestamp,
     list_offsets,
 )
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.delete_records import (
@@ -65,12 +66,15 @@ async def delete_records(
     }
 
     async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
-        topics: dict[str, list[DeleteRecordsRequestPartition]] = {}
-        for topic_partition in partitions:
-            part = DeleteRecordsRequestPartition(
-                partition_index=topic_partition.partition, offset=offsets[topic_partition]
+        topics = group_by_topic(
+            (
+                topic_partition,
+                DeleteRecordsRequestPartition(
+                    partition_index=topic_partition.partition, offset=offsets[topic_partition]
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition in partitions
+        )
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsRequestTopic(name=t, partitions=p) for t, p in topics.items()],
             timeout_ms=limit_ms,

@@ -9,6 +9,7 @@ from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
 from kavka.client.producer.transaction_requests import version_of
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -186,13 +187,10 @@ async def describe_producers(
 
 
 def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
-    topics: dict[str, list[int]] = {}
-    for topic_partition in partitions:
-        topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return DescribeProducersRequest(
         topics=[
             DescribeProducersRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in topics.items()
+            for name, numbers in partitions_by_topic(partitions).items()
         ]
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kavka.client.cluster import Cluster
 from kavka.core.group_member.steps import MemberSettings, OffsetAndMetadata
+from kavka.core.topic_partitions import group_by_topic, partitions_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey
@@ -82,15 +83,18 @@ class CommittedOffsets:
             attempt += 1
 
     async def _commit_once(self, offsets: Offsets) -> None:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for topic_partition, (offset, metadata, leader_epoch) in offsets.items():
-            part = OffsetCommitRequestPartition(
-                partition_index=topic_partition.partition,
-                committed_offset=offset,
-                committed_leader_epoch=leader_epoch,
-                committed_metadata=metadata,
+        topics = group_by_topic(
+            (
+                topic_partition,
+                OffsetCommitRequestPartition(
+                    partition_index=topic_partition.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition, (offset, metadata, leader_epoch) in offsets.items()
+        )
         member = self._coordinator.member
         if member.is_groupless:
             # Without a generation it would count as the commit of a tool, which a group without members takes.
@@ -170,11 +174,7 @@ def fetch_request(
     group_id: str, wanted: list[TopicPartition] | None, version: int, require_stable: bool
 ) -> OffsetFetchRequest:
     """Return the request in the shape of its version."""
-    topics: dict[str, list[int]] | None = None
-    if wanted is not None:
-        topics = {}
-        for topic, partition in wanted:
-            topics.setdefault(topic, []).append(partition)
+    topics = None if wanted is None else partitions_by_topic(wanted)
     stable = require_stable and version >= _STABLE_VERSION
     if version >= _GROUPS_VERSION:
         group = OffsetFetchRequestGroup(

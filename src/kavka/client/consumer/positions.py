@@ -10,6 +10,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.subscription import PartitionState, ResetPolicy, Subscription
 from kavka.client.list_offsets import list_offsets_once
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -252,14 +253,17 @@ def _can_validate(peer: Peer) -> bool:
 def _epoch_request(
     states: list[PartitionState], epochs: Mapping[TopicPartition, int]
 ) -> OffsetForLeaderEpochRequest:
-    topics: dict[str, list[OffsetForLeaderEpochRequestPartition]] = {}
-    for state in states:
-        part = OffsetForLeaderEpochRequestPartition(
-            partition=state.topic_partition.partition,
-            current_leader_epoch=epochs[state.topic_partition],
-            leader_epoch=state.position_epoch,
+    topics = group_by_topic(
+        (
+            state.topic_partition,
+            OffsetForLeaderEpochRequestPartition(
+                partition=state.topic_partition.partition,
+                current_leader_epoch=epochs[state.topic_partition],
+                leader_epoch=state.position_epoch,
+            ),
         )
-        topics.setdefault(state.topic_partition.topic, []).append(part)
+        for state in states
+    )
     return OffsetForLeaderEpochRequest(
         replica_id=-1,
         topics=[OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kavka.core.topic_partitions import group_by_topic, partitions_by_topic
 from kavka.core.transactional_producer.steps import (
     AddOffsets,
     AddPartitions,
@@ -117,16 +118,13 @@ class Identity(NamedTuple):
         return message, version
 
     def _add_partitions(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-        topics: dict[str, list[int]] = {}
-        for topic_partition in partitions:
-            topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.settings.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequestTopic(name=name, partitions=numbers)
-                for name, numbers in topics.items()
+                for name, numbers in partitions_by_topic(partitions).items()
             ],
         )
 
@@ -139,15 +137,18 @@ class Identity(NamedTuple):
         )
 
     def _commit_offsets(self, request: CommitOffsets) -> TxnOffsetCommitRequest:
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for topic_partition, (offset, metadata, leader_epoch) in request.offsets.items():
-            part = TxnOffsetCommitRequestPartition(
-                partition_index=topic_partition.partition,
-                committed_offset=offset,
-                committed_leader_epoch=leader_epoch,
-                committed_metadata=metadata,
+        topics = group_by_topic(
+            (
+                topic_partition,
+                TxnOffsetCommitRequestPartition(
+                    partition_index=topic_partition.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition, (offset, metadata, leader_epoch) in request.offsets.items()
+        )
         group = request.group
         return TxnOffsetCommitRequest(
             transactional_id=self.settings.transactional_id,
