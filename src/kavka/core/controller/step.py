@@ -17,7 +17,6 @@ from kavka.core.controller.replies import (
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Assignment, ClusterState
 from kavka.core.machine import Decision, SendReply, Token
-from kavka.core.topic_partitions import group_by_topic
 from kavka.ids import TopicId, TopicPartition
 from kavka.wire.stored.znodes import StateNode
 
@@ -105,7 +104,9 @@ class Step:
         records = list(self.before)
         touched = dict.fromkeys(self._topic_ids)
         touched.update(dict.fromkeys(w.topic for w in (*self._assignments, *self._nodes)))
-        nodes = group_by_topic((changed, changed) for changed in self._nodes)
+        nodes: dict[str, list[TopicPartition]] = {}
+        for topic_partition in self._nodes:
+            nodes.setdefault(topic_partition.topic, []).append(topic_partition)
         for topic in touched:
             records += self._assignment_records(topic)
             records += self._state_records(topic, nodes.get(topic, ()))
