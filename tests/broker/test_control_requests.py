@@ -82,8 +82,8 @@ def lead(
 def code_of(response: LeaderAndIsrResponse) -> ErrorCode:
     if response.error_code:
         return ErrorCode.of(response.error_code)
-    (answer,) = response.partition_errors or response.topics[0].partition_errors
-    return ErrorCode.of(answer.error_code)
+    (result,) = response.partition_errors or response.topics[0].partition_errors
+    return ErrorCode.of(result.error_code)
 
 
 def stop(version: int, epoch: int = -2, *, delete: bool = True) -> StopReplicaRequest:
@@ -225,8 +225,8 @@ def test_follower_takes_no_records_from_producers(run: Run) -> None:
         await served.order(lead(served), 7)
         await served.produce("t", b"a")
         await served.order(lead(served, 7, 1, 77, isr=[77]), 7)
-        answer = await served.produce("t", b"b")
-        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        response = await served.produce("t", b"b")
+        assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         await served.order(lead(served, 7, 2), 7)
         assert (await served.produce("t", b"b")).base_offset == 1
 
@@ -253,13 +253,13 @@ def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
         for index in (0, 1):
             await served.order(lead(served, 7, isr=[own, 77], index=index), 7)
         other = await served.another()
-        answer = asyncio.ensure_future(other.send(_two_batches(), 9))
+        response = asyncio.ensure_future(other.send(_two_batches(), 9))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
         request = order(served)
         await served.order(request, 3 if isinstance(request, StopReplicaRequest) else 7)
         assert len(served.broker.produce_purgatory) == 1
         await served.order(lead(served, 7, 1, isr=[own], index=1), 7)
-        rows = (await answer).responses[0].partition_responses
+        rows = (await response).responses[0].partition_responses
         codes = {row.index: ErrorCode.of(row.error_code) for row in rows}
         assert codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.NONE}
 
@@ -328,8 +328,8 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
 def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.order(lead(served, 7, 3), 7)
-        answer = await served.order(stop(4, 2), 4)
-        assert answer.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+        response = await served.order(stop(4, 2), 4)
+        assert response.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert served.broker.replica_manager.store.get(WHERE) is not None
 
     run(story)
@@ -428,8 +428,8 @@ def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None
 @pytest.mark.parametrize("index", [-1, -(2**31), 1_000_000, 2**31 - 1])
 def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int) -> None:
     async def story(served: Served) -> None:
-        answer = await served.order(update(index=index), 8)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = await served.order(update(index=index), 8)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         assert "t" not in served.broker.metadata.topics
 
     run(story)
@@ -438,8 +438,8 @@ def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int)
 def test_broker_leads_nothing_whose_in_sync_set_is_without_it(run: Run) -> None:
     async def story(served: Served) -> None:
         orders = served.broker.control_requests
-        answer = await orders.leader_and_isr(lead(served, isr=[77]))
-        assert code_of(answer) is ErrorCode.INVALID_REQUEST
+        response = await orders.leader_and_isr(lead(served, isr=[77]))
+        assert code_of(response) is ErrorCode.INVALID_REQUEST
         assert code_of(await orders.leader_and_isr(lead(served))) is ErrorCode.NONE
 
     run(story)

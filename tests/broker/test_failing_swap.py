@@ -177,8 +177,8 @@ async def story(broker: Broker, peers: list[Peer], disk: SwapDisk) -> int:
         )
         await peers[0].send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
     for index in range(30):
-        answer = await produce(peers[0], TP, records(index))
-        assert answer.error_code == ErrorCode.NONE
+        response = await produce(peers[0], TP, records(index))
+        assert response.error_code == ErrorCode.NONE
     replica: Any = broker.replica_manager.find(TP)
     assert replica.log.path.endswith("/data/t-0")
     clients = Clients(peers)

@@ -407,7 +407,7 @@ def test_waiting_members_are_answered_when_their_coordinator_stops(run: Run) -> 
             if len(group.members) == 1 + len(waiting):
                 break
         await served.broker.stop()
-        answers = await asyncio.gather(*waiting)
-        assert {answer.error_code for answer in answers} == {ErrorCode.NOT_COORDINATOR}
+        responses = await asyncio.gather(*waiting)
+        assert {response.error_code for response in responses} == {ErrorCode.NOT_COORDINATOR}
 
     run(story)

@@ -38,11 +38,13 @@ class ScriptedWriter:
         self.requests: list[WriteTxnMarkersRequest] = []
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[WriteTxnMarkersResponse] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.requests.append(request)
         asked = [(m.producer_id, topic.name) for m in request.markers for topic in m.topics]
-        self.waiting.append((asked, answer))
-        return await answer
+        self.waiting.append((asked, response))
+        return await response
 
     async def asked(self, count: int = 1) -> list[Asked]:
         """Return what is asked for, when there are so many requests."""
@@ -53,7 +55,7 @@ class ScriptedWriter:
 
     def answer(self, index: int = 0, **codes: ErrorCode) -> None:
         """Answer a request; a topic that is not named has its markers."""
-        asked, answer = self.waiting.pop(index)
+        asked, response = self.waiting.pop(index)
         markers = [
             WriteTxnMarkersResponseMarker(
                 producer_id=producer_id,
@@ -70,12 +72,12 @@ class ScriptedWriter:
             )
             for producer_id, topic in asked
         ]
-        answer.set_result(WriteTxnMarkersResponse(markers=markers))
+        response.set_result(WriteTxnMarkersResponse(markers=markers))
 
     def fail(self, error: Exception) -> None:
         """Lose a request."""
-        _asked, answer = self.waiting.pop(0)
-        answer.set_exception(error)
+        _asked, response = self.waiting.pop(0)
+        response.set_exception(error)
 
 
 class Coordinator:

@@ -431,10 +431,10 @@ def test_a_join_names_a_thousand_protocols_at_most(run: Run) -> None:
 def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
     async def story(served: Served) -> None:
         topics = [_topic(f"t{n}", 100) for n in range(101)]
-        answers = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=1000))).topics
-        assert {row.error_code for row in answers} == {ErrorCode.POLICY_VIOLATION}
+        responses = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=1000))).topics
+        assert {row.error_code for row in responses} == {ErrorCode.POLICY_VIOLATION}
         message = "Excessively large number of partitions per request: 10100."
-        assert {row.error_message for row in answers} == {message}
+        assert {row.error_message for row in responses} == {message}
 
     run(story)
 

@@ -46,7 +46,7 @@ def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
     return StopReplicaRequest(**{**true, **claim})
 
 
-async def answer(cluster: Cluster, number: int, **claim: int) -> ErrorCode:
+async def response_code(cluster: Cluster, number: int, **claim: int) -> ErrorCode:
     response = await cluster.send(number, order(cluster, number, **claim))
     return ErrorCode.of(response.error_code)
 
@@ -70,15 +70,15 @@ def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Ru
         number = follower(cluster)
         own = cluster.brokers[number].context.broker_epoch
         ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
-        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-        assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
-        assert await answer(cluster, number, controller_id=number) is STALE
-        assert await answer(cluster, number, controller_id=99) is STALE
+        assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await response_code(cluster, number, controller_epoch=epoch - 1) is STALE
+        assert await response_code(cluster, number, controller_id=number) is STALE
+        assert await response_code(cluster, number, controller_id=99) is STALE
         for wrong in (-1, own - 1, own + 1, 2**63 - 1):
-            code = await answer(cluster, number, broker_epoch=wrong)
+            code = await response_code(cluster, number, broker_epoch=wrong)
             assert code is ErrorCode.STALE_BROKER_EPOCH, wrong
-        assert await answer(cluster, number) is ErrorCode.NONE
-        assert await answer(cluster, number, controller_id=ruler + 50) is STALE
+        assert await response_code(cluster, number) is ErrorCode.NONE
+        assert await response_code(cluster, number, controller_id=ruler + 50) is STALE
 
     run(story)
 
@@ -86,8 +86,11 @@ def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Ru
 def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         for number in list(cluster.brokers):
-            assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-            assert await answer(cluster, number, controller_id=number, controller_epoch=99) is STALE
+            assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+            assert (
+                await response_code(cluster, number, controller_id=number, controller_epoch=99)
+                is STALE
+            )
         await cluster.create("t", [1, 2, 3])
         assert (await cluster.produce(WHERE, b"a")).error_code == ErrorCode.NONE
 
@@ -97,7 +100,7 @@ def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
 def test_requests_of_a_controller_that_is_new_to_the_broker_are_applied(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        assert await answer(cluster, number) is ErrorCode.NONE
+        assert await response_code(cluster, number) is ErrorCode.NONE
         before = cluster.brokers[number].controller.epoch
         claim = order(cluster, number)
         session = LocalSession(cluster.znode_server, 60_000)
@@ -117,7 +120,7 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
         broker, session = cluster.brokers[number], cluster.sessions[number]
-        assert await answer(cluster, number) is ErrorCode.NONE
+        assert await response_code(cluster, number) is ErrorCode.NONE
         confirmed, new = order(cluster, number), order(cluster, number)
         other = LocalSession(cluster.znode_server, 60_000)
         new.controller_id, new.controller_epoch = 77, await elect(cluster, other, 77)
@@ -169,9 +172,9 @@ def test_order_that_no_registry_confirms_costs_the_connection_and_is_sent_again(
         with monkeypatch.context() as patch:
             patch.setattr(session, "stat", away)
             with pytest.raises(ConnectionError):
-                await answer(cluster, number, controller_epoch=HIGHEST)
-        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-        assert await answer(cluster, number) is ErrorCode.NONE
+                await response_code(cluster, number, controller_epoch=HIGHEST)
+        assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await response_code(cluster, number) is ErrorCode.NONE
 
     run(story)
 

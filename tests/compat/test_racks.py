@@ -46,8 +46,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 def coordinates(address: str) -> bool:
     """Return whether a broker knows the coordinators of groups; the first request creates their topic."""
-    answer = ask(address, FindCoordinatorRequest(key="any", key_type=0), 3)
-    return bool(answer.error_code == ErrorCode.NONE)
+    response = ask(address, FindCoordinatorRequest(key="any", key_type=0), 3)
+    return bool(response.error_code == ErrorCode.NONE)
 
 
 @pytest.fixture(params=[pytest.param("3.9", marks=pytest.mark.long), "4.1"])

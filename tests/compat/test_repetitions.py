@@ -88,13 +88,13 @@ Ask = Callable[..., Any]
 
 def test_what_is_named_repeatedly_is_answered_as_by_apache_kafka(tmp_path: Path) -> None:
     with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", SETTINGS) as broker:
-        apache = answers(broker.bootstrap)
+        apache = responses(broker.bootstrap)
     with run_kavka(tmp_path / "kavka", SETTINGS) as broker:
-        ours = answers(broker.bootstrap)
+        ours = responses(broker.bootstrap)
     assert ours == apache
 
 
-def answers(address: str) -> dict[str, object]:
+def responses(address: str) -> dict[str, object]:
     """Ask one broker everything, and return what matters of its answers."""
 
     def asked(request: object, version: int | None = None) -> Any:

@@ -64,9 +64,9 @@ def test_full_fetch_opens_a_session_and_answers_everything() -> None:
     cache = FetchSessionCache(10)
     context = begin(cache, 0, 0, [A, B])
     assert isinstance(context, FetchContext)
-    answer = context.finish({A: QUIET, B: QUIET}, 9, 0)
-    assert answer.session_id == 9
-    assert answer.partitions == [A, B]
+    reply = context.finish({A: QUIET, B: QUIET}, 9, 0)
+    assert reply.session_id == 9
+    assert reply.partitions == [A, B]
 
 
 def test_sessionless_fetch_opens_none() -> None:
@@ -195,9 +195,9 @@ def test_a_session_that_grows_beyond_the_room_is_answered_and_ends() -> None:
     session = open_session(cache, *keys(60))
     context = incremental(cache, session, 1, *keys(50, "u"))
     assert len(context.partitions()) == 110
-    answer = context.finish(dict.fromkeys(keys(50, "u"), QUIET), 0, 0)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-    assert answer.partitions == keys(50, "u")
+    reply = context.finish(dict.fromkeys(keys(50, "u"), QUIET), 0, 0)
+    assert (reply.error_code, reply.session_id) == (ErrorCode.NONE, 0)
+    assert reply.partitions == keys(50, "u")
     assert (len(cache), cache.partition_count) == (0, 0)
     assert begin(cache, session, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -215,9 +215,9 @@ def test_many_unknown_partitions_get_no_session() -> None:
     for count, session_id in ((100, 9), (101, 0)):
         context = begin(cache, 0, 0, keys(count))
         assert isinstance(context, FetchContext)
-        answer = context.finish(dict.fromkeys(keys(count), UNKNOWN), 9, 0)
-        assert answer.session_id == session_id
-        assert answer.partitions == keys(count)
+        reply = context.finish(dict.fromkeys(keys(count), UNKNOWN), 9, 0)
+        assert reply.session_id == session_id
+        assert reply.partitions == keys(count)
 
 
 def test_many_unknown_partitions_among_more_known_ones_are_kept() -> None:
@@ -233,7 +233,7 @@ def test_a_session_to_which_many_unknown_partitions_are_added_ends() -> None:
     session = open_session(cache, A)
     context = incremental(cache, session, 1, *keys(200, "u"))
     outcomes = {A: QUIET} | dict.fromkeys(keys(200, "u"), UNKNOWN)
-    answer = context.finish(outcomes, 0, 0)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-    assert answer.partitions == keys(200, "u")
+    reply = context.finish(outcomes, 0, 0)
+    assert (reply.error_code, reply.session_id) == (ErrorCode.NONE, 0)
+    assert reply.partitions == keys(200, "u")
     assert (len(cache), cache.partition_count) == (0, 0)

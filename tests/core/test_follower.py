@@ -151,9 +151,9 @@ class World:
             step = followed.epoch_end_offset_fetched(question, error, epoch, end, self.now_ms)
             self.perform(node, step, [])
         elif isinstance(question, FetchRecords):
-            answer, records = self.serve(leader, node.broker_id, question)
+            reply, records = self.serve(leader, node.broker_id, question)
             if self.rng.random() < 0.9:  # else the answer is lost
-                self.perform(node, followed.records_fetched(question, answer, self.now_ms), records)
+                self.perform(node, followed.records_fetched(question, reply, self.now_ms), records)
 
     def serve(
         self, leader: Node, follower: BrokerId, asked: FetchRecords
@@ -367,8 +367,8 @@ def test_both_sides_of_a_session_hold_the_same_partitions() -> None:
         found = dict(context.partitions())
         assert found == expected
         outcomes = {found_key: FetchOutcome(0, 1, 0, 0) for found_key in found}
-        answer = context.finish(outcomes, now_ms + 1, now_ms)
-        session.response_received(request.number, answer.error_code, answer.session_id)
+        reply = context.finish(outcomes, now_ms + 1, now_ms)
+        session.response_received(request.number, reply.error_code, reply.session_id)
 
 
 def test_second_request_may_follow_before_the_answer_to_the_first() -> None:

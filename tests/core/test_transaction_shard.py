@@ -403,9 +403,9 @@ def test_loading_shard_refuses_all_requests() -> None:
 
 
 def reply(shard: TransactionShard, event: Request) -> Reply:
-    (answer,) = shard.handle(event, 0).effects
-    assert isinstance(answer, SendReply)
-    made: Reply = answer.reply
+    (result,) = shard.handle(event, 0).effects
+    assert isinstance(result, SendReply)
+    made: Reply = result.reply
     return made
 
 

@@ -43,8 +43,8 @@ def fetch(version: int = 17, **asked: Any) -> FetchRequest:
 
 
 def only(response: FetchResponse) -> Any:
-    ((answer,),) = [topic.partitions for topic in response.responses]
-    return answer
+    ((result,),) = [topic.partitions for topic in response.responses]
+    return result
 
 
 async def led(cluster: ReplicaCluster, count: int) -> Any:

@@ -60,8 +60,8 @@ async def alter(
         ],
     )
     request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
-    (answer,) = (await served.send(request)).entries
-    return answer
+    (response,) = (await served.send(request)).entries
+    return response
 
 
 async def describe(

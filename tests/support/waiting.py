@@ -25,9 +25,9 @@ async def eventually(
 ) -> T:
     """Ask until `holds` is true of the answer, and return that answer. Raise TimeoutError."""
     async with asyncio.timeout(timeout_s):
-        while not holds(answer := await ask()):  # noqa: ASYNC110 - there is no event to wait for
+        while not holds(response := await ask()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
-    return answer
+    return response
 
 
 def wait_until(

@@ -160,23 +160,23 @@ class Endpoint:
             target += f"?{self._parts.query}"
         try:
             connection.request("POST", target, body, dict(headers))
-            answer = connection.getresponse()
-            status, reason = answer.status, answer.reason
-            return Outcome(status, f"HTTP {status} {reason}", _seconds(answer))
+            response = connection.getresponse()
+            status, reason = response.status, response.reason
+            return Outcome(status, f"HTTP {status} {reason}", _seconds(response))
         except (OSError, http.client.HTTPException) as error:
             return Outcome(None, str(error) or type(error).__name__)
         finally:
             connection.close()
 
 
-def _seconds(answer: http.client.HTTPResponse) -> float:
+def _seconds(response: http.client.HTTPResponse) -> float:
     """Return what Retry-After says (RFC 9110), 0 without it; a date counts from the endpoint's own."""
-    text = answer.getheader("Retry-After", "").strip()
+    text = response.getheader("Retry-After", "").strip()
     if text.isdecimal() and len(text) < 10:
         return float(text)
     try:
         until = parsedate_to_datetime(text)
-        now = parsedate_to_datetime(answer.getheader("Date", ""))
+        now = parsedate_to_datetime(response.getheader("Date", ""))
         return max((until - now).total_seconds(), 0.0)
     except (TypeError, ValueError):
         return 0.0

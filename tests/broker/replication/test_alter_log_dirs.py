@@ -87,11 +87,11 @@ def test_replica_moves_while_it_is_written_to(
         moved = asyncio.ensure_future(until_moved(served, target))
         number = 0
         while not moved.done():
-            answer = await served.produce("t", b"during %d" % number)
-            if answer.error_code == ErrorCode.NONE:
+            response = await served.produce("t", b"during %d" % number)
+            if response.error_code == ErrorCode.NONE:
                 written.append(b"during %d" % number)
             else:
-                assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             number += 1
         await moved
         await served.produce("t", b"after")
@@ -316,8 +316,8 @@ def test_what_is_done_to_the_old_log_during_a_swap_counts(
             await swapping(served, tmp_path / "two", swap)
             asked = DeleteRecordsRequestPartition(partition_index=0, offset=3)
             topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
-            answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
-            assert answer.topics[0].partitions[0].low_watermark == 3
+            response = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
+            assert response.topics[0].partitions[0].low_watermark == 3
             served.broker.dynamic_configs.topic_configured(
                 "t", {"retention.ms": "77", "segment.ms": "1"}
             )
@@ -534,9 +534,9 @@ def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> Non
         target.writes.submit(is_fast.wait)
         assert await moves.move(follower, target.path) is ErrorCode.NONE
         await until(lambda: replicas.store.future(WHERE).log_end_offset == 1)
-        answer = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
+        response = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
         is_fast.set()
-        assert answer.error_code == ErrorCode.NONE
+        assert response.error_code == ErrorCode.NONE
         await until(lambda: follower.log.directory is target)
         await cluster.until_equal(1, 2)
 

@@ -117,8 +117,8 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them(play: Play
         await cluster.produce(1, b"a")
         await cluster.produce(1, b"b")
         peer = await cluster.peer(1)
-        answer = (await peer.send(delete(1))).topics[0].partitions[0]
-        assert (answer.error_code, answer.low_watermark) == (0, 1)
+        response = (await peer.send(delete(1))).topics[0].partitions[0]
+        assert (response.error_code, response.low_watermark) == (0, 1)
         assert cluster.replica(2).log.log_start_offset == 1
 
     play(story)
@@ -130,8 +130,8 @@ def test_deletion_that_a_replica_does_not_follow_times_out(play: Play) -> None:
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
         await cluster.produce(1, b"a")
         peer = await cluster.peer(1)
-        answer = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
-        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        response = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
+        assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert cluster.replica(1).log.log_start_offset == 1
 
     play(story)
@@ -152,8 +152,8 @@ def test_deletion_waits_while_its_leader_stays_the_leader_and_not_for_dead_repli
         assert not waiting.done()
         await cluster.brokers[1].control_requests.update_metadata(cluster.update([1]))
         async with asyncio.timeout(10):
-            answer = (await waiting).topics[0].partitions[0]
-        assert (answer.error_code, answer.low_watermark) == (0, 1)
+            response = (await waiting).topics[0].partitions[0]
+        assert (response.error_code, response.low_watermark) == (0, 1)
 
     play(story)
 
@@ -163,16 +163,16 @@ def test_answer_names_the_leader_that_there_is_now(play: Play) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.order(2)
-        for answer in (
+        for response in (
             await cluster.produce(1, b"a", version=10),
             await cluster.fetch(1, 0, current_leader_epoch=0),
         ):
-            assert answer.error_code in (
+            assert response.error_code in (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 ErrorCode.FENCED_LEADER_EPOCH,
             )
-            assert answer.current_leader.leader_id == 2
-            assert answer.current_leader.leader_epoch == 1
+            assert response.current_leader.leader_id == 2
+            assert response.current_leader.leader_epoch == 1
         (endpoint,) = cluster.node_endpoints
         assert (endpoint.node_id, endpoint.port) == (2, cluster.ports[2])
 

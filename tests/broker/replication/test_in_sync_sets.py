@@ -91,12 +91,12 @@ def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
         cluster.brokers[1].replication_manager.controller.local = slowly
         await cluster.order(1, isr=[1], replicas=[1, 2])
         await is_asked.wait()
-        answer = await lose_the_follower(cluster)
+        response = await lose_the_follower(cluster)
         partition = cluster.replica(1).partition
         await until(lambda: partition.log_end_offset == 1)
         partition.max_lag_ms = 0  # it was caught up until now, and is not taken for it any more
         may_answer.set()
-        assert (await answer).error_code == ErrorCode.NONE
+        assert (await response).error_code == ErrorCode.NONE
 
     play(story)
 
@@ -109,8 +109,8 @@ def test_a_follower_that_is_not_in_sync_and_gone_blocks_nothing_without_limit(pl
         await until(
             lambda: cluster.brokers[1].replication_manager.alter_partition_manager.failures > 0
         )
-        answer = await lose_the_follower(cluster)
-        assert (await answer).error_code == ErrorCode.NONE
+        response = await lose_the_follower(cluster)
+        assert (await response).error_code == ErrorCode.NONE
 
     play(story, replica__lag__time__max__ms="600")
 

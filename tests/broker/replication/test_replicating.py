@@ -30,8 +30,8 @@ def test_followers_append_the_leaders_bytes(play: Play) -> None:
         await cluster.start(1, 2, 3)
         await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
         for number in range(10):
-            answer = await cluster.produce(1, b"a%d" % number, b"b" * number)
-            assert (answer.error_code, answer.base_offset) == (0, 2 * number)
+            response = await cluster.produce(1, b"a%d" % number, b"b" * number)
+            assert (response.error_code, response.base_offset) == (0, 2 * number)
         await cluster.until_equal(1, 2, 3)
         assert cluster.replica(2).partition.high_watermark == 20
         assert cluster.bytes_of(1) == cluster.bytes_of(2) == cluster.bytes_of(3) != b""
@@ -68,8 +68,8 @@ def test_a_produce_that_was_appended_in_slices_keeps_nothing_while_it_waits_for_
         await until(lambda: not broker.dispatcher.in_second_stage())
         assert (broker.request_budget.held_bytes, broker.dispatcher._memory.in_use) == (0, 0)
         await cluster.send_state(2)
-        answer = await sent
-        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+        response = await sent
+        assert (response.error_code, response.base_offset) == (ErrorCode.NONE, 0)
 
     play(story)
 
@@ -132,8 +132,8 @@ def test_replica_that_stops_leaves_the_set_and_comes_back(play: Play) -> None:
         await cluster.order(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
         await cluster.stop(2)
-        answer = await cluster.produce(1, b"b")
-        assert answer.error_code == ErrorCode.NONE
+        response = await cluster.produce(1, b"b")
+        assert response.error_code == ErrorCode.NONE
         assert cluster.isr == [1]
         await cluster.start(2)
         await cluster.send_state(1)
@@ -148,8 +148,8 @@ def test_too_small_a_set_refuses_acknowledgement_by_all(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
-        answer = await cluster.produce(1, b"a")
-        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        response = await cluster.produce(1, b"a")
+        assert response.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert cluster.replica(1).log.log_end_offset == 0
         assert (await cluster.produce(1, b"a", acks=1)).error_code == ErrorCode.NONE
         # Written by one only: no consumer may see it before the second has it.
@@ -221,8 +221,8 @@ def test_metadata_waits_a_moment_for_the_successor_of_a_leader_that_was_lost(pla
         await until(lambda: metadata.has_unreachable)
         asked = asyncio.ensure_future(peer.send(MetadataRequest(topics=None)))
         await cluster.order(3, isr=[2, 3])
-        answer = await asked
-        assert answer.topics[0].partitions[0].leader_id == 3
+        response = await asked
+        assert response.topics[0].partitions[0].leader_id == 3
 
     play(story)
 
@@ -235,8 +235,8 @@ def test_metadata_names_a_lost_leader_when_no_other_is_elected(play: Play) -> No
         peer = await cluster.peer(2)
         await cluster.stop(1)
         await until(lambda: cluster.brokers[2].metadata.has_unreachable)
-        answer = await peer.send(MetadataRequest(topics=None))
-        assert answer.topics[0].partitions[0].leader_id == 1
+        response = await peer.send(MetadataRequest(topics=None))
+        assert response.topics[0].partitions[0].leader_id == 1
 
     play(story)
 
@@ -253,8 +253,8 @@ def test_metadata_waits_until_a_new_broker_has_got_update_metadata(
         await asyncio.wait([asked], timeout=0.05)
         assert not asked.done()
         await cluster.order(1, isr=[1], replicas=[1])
-        answer = await asked
-        assert (answer.controller_id, [t.name for t in answer.topics]) == (1, ["t"])
+        response = await asked
+        assert (response.controller_id, [t.name for t in response.topics]) == (1, ["t"])
 
     play(story)
 
@@ -320,8 +320,8 @@ def test_metadata_is_answered_without_a_controller_in_the_end(play: Play) -> Non
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         cluster.brokers[1].metadata.controller_id = NO_LEADER
-        answer = await (await cluster.peer(1)).send(MetadataRequest(topics=None))
-        assert (answer.controller_id, [b.node_id for b in answer.brokers]) == (NO_LEADER, [1])
+        response = await (await cluster.peer(1)).send(MetadataRequest(topics=None))
+        assert (response.controller_id, [b.node_id for b in response.brokers]) == (NO_LEADER, [1])
 
     play(story)
 

@@ -134,14 +134,14 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization", "")
         self._grant(lambda: self._issuer.granted(self.path, _first(body), authorization))
 
-    def _grant(self, answer: Any) -> None:
+    def _grant(self, response: Any) -> None:
         try:
-            self._send(200, answer())
+            self._send(200, response())
         except PermissionError as error:
             self._send(400, {"error": str(error)})
 
-    def _send(self, status: int, answer: dict[str, Any]) -> None:
-        body = json.dumps(answer).encode()
+    def _send(self, status: int, response: dict[str, Any]) -> None:
+        body = json.dumps(response).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -64,7 +64,7 @@ class RawConnection:
         except (BrokenPipeError, ConnectionResetError):
             return
 
-    def answer(self) -> tuple[int, bytes] | None:
+    def read_response(self) -> tuple[int, bytes] | None:
         """Return (correlation id, the rest) of the next answer, or None when the broker closed."""
         size = self._exactly(4)
         if size is None:

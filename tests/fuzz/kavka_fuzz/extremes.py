@@ -150,7 +150,7 @@ def _pipeline(target: Target, extremes: Sequence[Extreme]) -> tuple[list[Any], b
     with socket.create_connection(("127.0.0.1", target.port)) as connection:
         connection.settimeout(_QUIET_S)
         received, is_closed = _talk(connection, data, len(extremes), target.system)
-    return _answers(received, extremes), is_closed
+    return _responses(received, extremes), is_closed
 
 
 def _talk(
@@ -190,7 +190,7 @@ def _complete(received: bytes | bytearray) -> int:
     return count
 
 
-def _answers(received: bytes, extremes: Sequence[Extreme]) -> list[Any]:
+def _responses(received: bytes, extremes: Sequence[Extreme]) -> list[Any]:
     """Return the responses that are complete. A request with acks=0 has none, and is answered by the next one's."""
     position = 0
     by_number: dict[int, Any] = {}

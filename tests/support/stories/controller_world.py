@@ -264,12 +264,10 @@ class World:
         hasty = self.hasty & self.slow
         self.hasty.clear()
         self.slow -= hasty
-        answers = [
-            answer for broker in sorted(hasty) if (answer := self._order(broker)) is not None
-        ]
+        replies = [reply for broker in sorted(hasty) if (reply := self._order(broker)) is not None]
         is_written = self._write_all(decision)
-        for answer in answers:
-            self._commit(self.machine.handle(answer, self.now_ms))
+        for reply in replies:
+            self._commit(self.machine.handle(reply, self.now_ms))
         return is_written
 
     def _write_all(self, decision: ControllerDecision) -> bool:
@@ -321,10 +319,10 @@ class World:
         for broker_id in self.machine.outbox.waiting():
             if broker_id in self.slow:
                 continue
-            answer = self._order(broker_id)
-            if answer is not None:
+            reply = self._order(broker_id)
+            if reply is not None:
                 delivered = True
-                self._commit(self.machine.handle(answer, self.now_ms))
+                self._commit(self.machine.handle(reply, self.now_ms))
         return delivered
 
     def _order(self, broker_id: int) -> ControlResponseReceived | None:

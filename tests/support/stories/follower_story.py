@@ -113,10 +113,8 @@ class Story:
         step: Step | None
         match question:
             case FetchRecords():
-                answer = (
-                    self.fetch(question) if error is ErrorCode.NONE else FetchedPartition(error)
-                )
-                step = self.followed.records_fetched(question, answer, self.now_ms)
+                reply = self.fetch(question) if error is ErrorCode.NONE else FetchedPartition(error)
+                step = self.followed.records_fetched(question, reply, self.now_ms)
             case FetchEpochEndOffset():
                 epoch, end = self.leader.end_offset_for(question.epoch)
                 self.out.append(f"response {error.name} epoch={epoch} end={end}")

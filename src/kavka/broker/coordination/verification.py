@@ -158,9 +158,9 @@ class Verifier:
             transactional_id, producer_id, producer_epoch, replica.topic_partition, adds
         )
         token = self._channel.new_token()
-        answer = self._offsets[token] = asyncio.get_running_loop().create_future()
+        reply = self._offsets[token] = asyncio.get_running_loop().create_future()
         self._channel.verify(token, token, request)
-        code = await answer
+        code = await reply
         return code_for_offsets(begun, code, replica.log.producers)
 
     # -- both

@@ -43,14 +43,14 @@ async def elect_leaders(
         topic_partitions=topics,
         timeout_ms=router.timeout_ms(timeout_ms),
     )
-    answer: ElectLeadersResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: ElectLeadersResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code)
+    whole = refusal(response.error_code)
     if whole is not None:
         raise whole
     return {
         TopicPartition(topic.topic, part.partition_id): refusal(part.error_code, part.error_message)
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for part in topic.partition_result
     }

@@ -44,17 +44,17 @@ async def list_reassignments(
     request = ListPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
     )
-    answer: ListPartitionReassignmentsResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: ListPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    error = refusal(answer.error_code, answer.error_message)
+    error = refusal(response.error_code, response.error_message)
     if error is not None:
         raise error
     return {
         TopicPartition(topic.name, part.partition_index): Reassignment(
             tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
         )
-        for topic in answer.topics
+        for topic in response.topics
         for part in topic.partitions
     }
 
@@ -80,17 +80,17 @@ async def alter_reassignments(
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
     )
-    answer: AlterPartitionReassignmentsResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: AlterPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code, answer.error_message)
+    whole = refusal(response.error_code, response.error_message)
     if whole is not None:
         return dict.fromkeys(targets, whole)
     return {
         TopicPartition(topic.name, part.partition_index): refusal(
             part.error_code, part.error_message
         )
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     }
 

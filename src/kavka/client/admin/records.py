@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, refusal
-from kavka.client.leader_requests import Answers, send_until_answered
+from kavka.client.leader_requests import Results, send_until_answered
 from kavka.client.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -65,7 +65,7 @@ async def delete_records(
         TopicPartition(*topic_partition): offset for topic_partition, offset in before.items()
     }
 
-    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
+    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Results[int]:
         topics = group_by_topic(
             (
                 topic_partition,
@@ -80,7 +80,7 @@ async def delete_records(
             timeout_ms=limit_ms,
         )
         peer = await router.cluster.peer(leader)
-        answer: DeleteRecordsResponse = await peer.send(
+        response: DeleteRecordsResponse = await peer.send(
             request, timeout_ms=router.cluster.request_timeout_ms
         )
         return {
@@ -88,7 +88,7 @@ async def delete_records(
                 result.error_code, None, str(topic_partition)
             )
             or result.low_watermark
-            for topic in answer.topics
+            for topic in response.topics
             for result in topic.partitions
         }
 

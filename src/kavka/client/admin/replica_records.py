@@ -62,15 +62,15 @@ async def fetch_replicas(
     def build(peer: Peer) -> tuple[FetchRequest, int]:
         return request, peer.version_of(ApiKey.FETCH, _LAST_WITH_NAMES)
 
-    answer: FetchResponse = await router.broker(
-        broker_id, build, lambda answer: (answer.error_code,), timeout_ms
+    response: FetchResponse = await router.broker(
+        broker_id, build, lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code)
+    whole = refusal(response.error_code)
     if whole is not None:
         raise whole
     return {
         TopicPartition(topic.topic, part.partition_index): refusal(part.error_code) or _found(part)
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     }
 

@@ -108,10 +108,10 @@ class CommittedOffsets:
             topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in topics.items()],
         )
         peer = await self._coordinator.coordinator.peer()
-        answer: OffsetCommitResponse = await peer.send(
+        response: OffsetCommitResponse = await peer.send(
             request, timeout_ms=self._cluster.request_timeout_ms
         )
-        for topic in answer.topics:
+        for topic in response.topics:
             for part_ in topic.partitions:
                 self._check_commit(
                     ErrorCode.of(part_.error_code), topic.name, part_.partition_index
@@ -154,10 +154,10 @@ class CommittedOffsets:
                 request = fetch_request(
                     self._settings.group_id, wanted, version, require_stable=True
                 )
-                answer: OffsetFetchResponse = await peer.send(
+                response: OffsetFetchResponse = await peer.send(
                     request, version, timeout_ms=self._cluster.request_timeout_ms
                 )
-                return fetched_offsets(answer, version)
+                return fetched_offsets(response, version)
             except KafkaError as error:
                 if error.code in (*_COORDINATOR_GONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
                     # One that continues "loading" may be cut off, with another in its place (our decision 013).
@@ -196,10 +196,10 @@ def fetch_request(
 
 
 def fetched_offsets(
-    answer: OffsetFetchResponse, version: int
+    response: OffsetFetchResponse, version: int
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets of the one group that was asked for. Raise KafkaError for the first refusal."""
-    group = answer.groups[0] if version >= _GROUPS_VERSION else answer
+    group = response.groups[0] if version >= _GROUPS_VERSION else response
     code = ErrorCode.of(group.error_code)
     if code is not ErrorCode.NONE:
         raise KafkaError(code)

@@ -9,11 +9,11 @@ from kavka.core.topic_partitions import group_by_topic, partitions_by_topic
 from kavka.core.transactional_producer.steps import (
     AddOffsets,
     AddPartitions,
-    Answer,
     CommitOffsets,
     EndTransaction,
     InitProducerId,
     Request,
+    RequestResult,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -176,11 +176,11 @@ def _require(peer: Peer, version: int, needed: int, purpose: str, api: str) -> N
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
 
 
-def answer_of(request: Request, response: Any) -> Answer:
+def result_of(request: Request, response: Any) -> RequestResult:
     """Return what a response says."""
     match request:
         case InitProducerId():
-            return Answer(
+            return RequestResult(
                 {None: ErrorCode.of(response.error_code)},
                 response.producer_id,
                 response.producer_epoch,
@@ -189,11 +189,11 @@ def answer_of(request: Request, response: Any) -> Answer:
             )
         case EndTransaction():
             code = ErrorCode.of(response.error_code)
-            return Answer({None: code}, response.producer_id, response.producer_epoch)
+            return RequestResult({None: code}, response.producer_id, response.producer_epoch)
         case AddOffsets():
-            return Answer({None: ErrorCode.of(response.error_code)})
+            return RequestResult({None: ErrorCode.of(response.error_code)})
         case AddPartitions():
-            return Answer(
+            return RequestResult(
                 {
                     TopicPartition(topic.name, part.partition_index): ErrorCode.of(
                         part.partition_error_code
@@ -203,7 +203,7 @@ def answer_of(request: Request, response: Any) -> Answer:
                 }
             )
         case CommitOffsets():
-            return Answer(
+            return RequestResult(
                 {
                     TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.error_code)
                     for topic in response.topics

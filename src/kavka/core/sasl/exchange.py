@@ -106,7 +106,7 @@ class TokenCredential:
 
 Outcome = Challenge | Success | Failure
 Verdict = Success | Failure | TokenCredential
-Answer = Challenge | Verdict
+CheckResult = Challenge | Verdict
 
 
 class ServerExchange(Protocol):
@@ -116,7 +116,7 @@ class ServerExchange(Protocol):
         """Take a token of the client."""
         ...
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take the answer to the question that `respond` returned."""
         ...
 

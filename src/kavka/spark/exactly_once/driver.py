@@ -257,7 +257,7 @@ class Driver:
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             left_ms = max(_ASK_MS, round((deadline - time.monotonic()) * 1000))
-            outcome = outcome_of(await self._answer_to_commit(part, left_ms), part)
+            outcome = outcome_of(await self._commit_code(part, left_ms), part)
             if outcome is not None:
                 return outcome
             name = part.transactional_id
@@ -274,7 +274,7 @@ class Driver:
             log.warning("refusal contradicts the coordinator id=%s found=%s", name, description)
             await asyncio.sleep(_BEHIND_S)
 
-    async def _answer_to_commit(self, part: Part, timeout_ms: int) -> ErrorCode:
+    async def _commit_code(self, part: Part, timeout_ms: int) -> ErrorCode:
         name = part.transactional_id
         try:
             await self._admin.end_transaction(

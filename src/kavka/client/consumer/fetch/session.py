@@ -81,7 +81,7 @@ class FetchSession:
         }
         return SessionRequest(session_id, epoch, added, forgotten)
 
-    def on_answer(
+    def on_response(
         self, code: ErrorCode, session_id: int, answered: Iterable[TopicPartition]
     ) -> bool:
         """Take a response; return whether it may be used."""
