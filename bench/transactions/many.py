@@ -153,7 +153,7 @@ class _Producer:
     async def _answered(
         self, request: Any, version: int | None, code_of: Callable[[Any], int]
     ) -> Any:
-        """Ask until the answer is none that asks to try again. Raise RuntimeError for a refusal."""
+        """Ask until the response is none that asks to try again. Raise RuntimeError for a refusal."""
         while True:
             response = await self._peer.send(request, version)
             code = ErrorCode.of(code_of(response))

@@ -46,7 +46,7 @@ async def alter(
     return response
 
 
-def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:
+def test_a_created_topic_is_whole_when_the_response_comes(run: Run) -> None:
     async def story(served: Served) -> None:
         created = await served.create("t", 3, retention__ms="1000")
         assert (created.error_code, created.num_partitions) == (0, 3)

@@ -37,7 +37,7 @@ async def write(served: Served, topic: str, count: int, keys: int = 4, age_ms: i
 
 
 async def read(served: Served, topic: str) -> list[int]:
-    """Return the offsets of all records; an answer ends with a segment."""
+    """Return the offsets of all records; a response ends with a segment."""
     log = log_of(served, topic)
     found: list[int] = []
     offset = log.log_start_offset

@@ -224,7 +224,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
     play(story)
 
 
-def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector() -> None:
+def test_a_response_that_was_given_leaves_nothing_to_the_garbage_collector() -> None:
     async def story() -> None:
         leader = Leader()
         gc.collect()

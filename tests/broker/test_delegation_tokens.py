@@ -271,7 +271,7 @@ def test_znodes_that_cannot_be_read_are_passed_over_and_tokens_outlive_the_broke
 
 
 class LateReplies:
-    """A registry whose answers to reads come an iteration later, as over a network."""
+    """A registry whose responses to reads come an iteration later, as over a network."""
 
     def __init__(self, registry: Any) -> None:
         self._registry = registry

@@ -89,7 +89,7 @@ def test_a_listener_is_added_advertised_and_removed(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-def test_the_answer_to_the_removal_of_its_own_listener_arrives(run: Run) -> None:
+def test_the_response_to_the_removal_of_its_own_listener_arrives(run: Run) -> None:
     async def story(served: Served) -> None:
         assert await listen(served, "MORE://127.0.0.1:0") == ""
         ports = await until_advertised(served, "MORE")

@@ -115,7 +115,7 @@ def questions(offset: int) -> list[tuple[Any, int]]:
 
 
 def error_of(response: Any) -> ErrorCode:
-    """Return the partition's error of any of the answers."""
+    """Return the partition's error of any of the responses."""
     topics = getattr(response, "responses", None) or response.topics
     rows = getattr(topics[0], "partition_responses", None) or topics[0].partitions
     return ErrorCode.of(rows[0].error_code)

@@ -198,7 +198,7 @@ def test_a_static_member_that_comes_back_fences_its_former_self(run: Run) -> Non
 # Leaving
 
 
-def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
+def test_each_member_that_leaves_has_its_own_response(run: Run) -> None:
     async def story(served: Served) -> None:
         await ready(served)
         member_id, _generation = await member(served, "i")
@@ -222,7 +222,7 @@ def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
     run(story)
 
 
-def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
+def test_an_old_version_has_one_response_for_its_one_member(run: Run) -> None:
     async def story(served: Served) -> None:
         await ready(served)
         request = LeaveGroupRequest(group_id="g", member_id="nonexistent")

@@ -1,4 +1,4 @@
-"""A refusal that repeats what the client sent fits into an answer, however long that was."""
+"""A refusal that repeats what the client sent fits into a response, however long that was."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_long_message_is_cut_and_says_how_long_it_was() -> None:
     assert error_message("x" * 50_000) == "x" * 1_000 + "... (50000 characters)"
 
 
-def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+def test_topics_with_the_longest_names_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         assert (await served.create(LONGEST)).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         topic = CreatePartitionsRequestTopic(name=LONGEST, count=5)
@@ -54,7 +54,7 @@ def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> Non
     run(story)
 
 
-def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+def test_quotas_and_credentials_of_the_longest_names_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         component = DescribeClientQuotasRequestComponent(entity_type=LONGEST)
         response = await served.send(DescribeClientQuotasRequest(components=[component]))
@@ -67,7 +67,7 @@ def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(ru
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version: int) -> None:
+def test_configs_of_the_longest_names_are_refused_in_a_response(run: Any, version: int) -> None:
     async def story(served: Served) -> None:
         for kind in (2, 4):
             asked = DescribeConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
@@ -80,7 +80,7 @@ def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version
     run(story)
 
 
-def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run: Any) -> None:
+def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
         assigned = CreatePartitionsRequestAssignment(broker_ids=MANY)

@@ -129,7 +129,7 @@ def test_what_is_kept_is_bounded_by_topics_and_by_forms(monkeypatch: pytest.Monk
     assert set(kept[Form(12, 0)]) == {"t"}
 
 
-def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> None:
+def test_a_response_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> None:
     async def story(served: Served) -> None:
         metadata = served.broker.metadata
         metadata.put_topic(topic("large", 5 * PIECE))

@@ -244,7 +244,7 @@ def test_a_batch_that_waits_is_refused_when_the_broker_stops(run: Run) -> None:
     with_coordinator(run, story)
 
 
-def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) -> None:
+def test_a_late_batch_does_not_pass_by_the_response_about_a_newer_epoch(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
         found = served.replica(T)
         appends = []
@@ -360,7 +360,7 @@ async def move(served: Served, topic_partition: TopicPartition, directories: lis
         name=topic_partition.topic, partitions=[topic_partition.partition]
     )
     asked = AlterReplicaLogDirsRequestDir(path=str(other), topics=[topic])
-    client = await served.another()  # the first waits for its answer
+    client = await served.another()  # the first waits for its response
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
     await asyncio.gather(*(m.task for m in served.broker.alter_log_dirs._moves.values()))

@@ -281,7 +281,7 @@ def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> N
 
 
 @pytest.mark.slow
-def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
+def test_responses_that_a_client_does_not_read_count(run: Run) -> None:
     """A hundred of them took 106 MB, and the budget knew of none."""
 
     async def story(served: Served) -> None:

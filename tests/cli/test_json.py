@@ -1,4 +1,4 @@
-"""`--json` of every command: each answer has a declared shape, each failure is one object with the exit code."""
+"""`--json` of every command: each response has a declared shape, each failure is one object with the exit code."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ _MAY_BE_EMPTY = {shape.calls for shape in (shapes.CANCELLED_MOVE, shapes.MOVE, s
 }
 
 
-def test_every_answer_has_its_shape(call: Call, files: Path) -> None:
+def test_every_response_has_its_shape(call: Call, files: Path) -> None:
     for line, shape, expected in EXPECTED:
         rows = call(line.replace("FILES", str(files)), shape)
         assert rows or shape.calls in _MAY_BE_EMPTY, line
@@ -352,7 +352,7 @@ FAILURES: list[tuple[str, str]] = [
     (f"e2e-latency {_AT} --topic t --num-records 1 --producer-acks 0 --record-size 1", "BAD_VALUE"),
     (f"spark-sinks {_AT} --list --sink-id s", "BAD_USAGE"),
 ]  # fmt: skip
-"""Calls that fail after no answer."""
+"""Calls that fail after no response."""
 
 
 @pytest.mark.parametrize(("line", "code"), FAILURES)

@@ -63,14 +63,14 @@ def test_after_a_lost_connection_the_old_session_is_ended_by_the_next_one() -> N
     assert (request.session_id, request.session_epoch, list(request.added)) == (7, 0, [A])
 
 
-def test_an_answer_about_what_was_not_asked_is_not_used() -> None:
+def test_a_response_about_what_was_not_asked_is_not_used() -> None:
     session = opened((A,))
     session.request({A: want()}, False)
     assert not session.on_response(ErrorCode.NONE, 7, [B])
     assert session.request({A: want()}, False).session_epoch == 0
 
 
-def test_a_full_answer_that_lacks_a_partition_is_not_used() -> None:
+def test_a_full_response_that_lacks_a_partition_is_not_used() -> None:
     session = FetchSession()
     session.request({A: want(), B: want()}, False)
     assert not session.on_response(ErrorCode.NONE, 7, [A])

@@ -38,7 +38,7 @@ def hint(leader, epoch):
     return {AT: LeaderHint(BrokerId(leader), LeaderEpoch(epoch))}
 
 
-def test_an_answer_that_says_the_same_brings_nothing_new() -> None:
+def test_a_response_that_says_the_same_brings_nothing_new() -> None:
     known = cache()
     assert known.update(metadata_response(0, 5), 10, None) is False
     assert known.update(metadata_response(1, 6), 20, None) is True

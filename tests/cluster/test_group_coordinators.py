@@ -70,7 +70,7 @@ async def coordinator(cluster: Cluster, number: int) -> int:
 
 
 async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool]) -> None:
-    """Ask again as soon as the answer is there: each is a round trip, which lets the brokers continue."""
+    """Ask again as soon as the response is there: each is a round trip, which lets the brokers continue."""
     async with asyncio.timeout(60):
         while not is_enough(await ask()):
             pass

@@ -120,7 +120,7 @@ class Producer:
         return ErrorCode.of(code(await ask(self.cluster, topic_partition, request, 12, code)))
 
     async def end(self, *, committed: bool, **of: int) -> tuple[ErrorCode, int, int]:
-        """End as the version-2 client does, and return error, id and epoch of the answer."""
+        """End as the version-2 client does, and return error, id and epoch of the response."""
         request = EndTxnRequest(
             transactional_id=ID,
             producer_id=of.get("producer_id", self.producer_id),
@@ -259,7 +259,7 @@ def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
         assert await producer.produce(ON_TWO, b"a") is NONE
         assert await producer.end(committed=True) == (NONE, producer_id, 1)
         await producer.state()
-        assert await producer.end(committed=True) == (NONE, producer_id, 1)  # the answer was lost
+        assert await producer.end(committed=True) == (NONE, producer_id, 1)  # the response was lost
         assert (await producer.end(committed=False))[0] is ErrorCode.INVALID_TXN_STATE
         producer.epoch = 1
         assert await producer.produce(ON_TWO, b"b") is NONE

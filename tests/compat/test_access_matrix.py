@@ -334,7 +334,7 @@ async def shown(peer: Peer, topic_ids: dict[str, bytes]) -> list[Any]:
 
 
 async def deleted_by_id(peer: Peer, topic_ids: dict[str, bytes]) -> list[Any]:
-    """Try to delete topics by their ids; return the names in the answer, and the errors."""
+    """Try to delete topics by their ids; return the names in the response, and the errors."""
     asked = [DeleteTopicsRequestTopic(name=None, topic_id=each) for each in topic_ids.values()]
     response = await peer.send(DeleteTopicsRequest(topics=asked, timeout_ms=10_000), 6)
     names = {each: name for name, each in topic_ids.items()}

@@ -249,7 +249,7 @@ async def connect(at: Place, user: str) -> Peer:
 
 
 def facts(response: Any, names: Mapping[str, str]) -> Any:
-    """Return what is in an answer, without what differs each time: ids by names, times by their distances."""
+    """Return what is in a response, without what differs each time: ids by names, times by their distances."""
     if isinstance(response, list):
         return sorted((facts(each, names) for each in response), key=repr)
     if isinstance(response, bytes | memoryview):
@@ -269,7 +269,7 @@ def facts(response: Any, names: Mapping[str, str]) -> Any:
 
 
 async def responses(at: Place) -> list[Any]:
-    """Return the answers of a broker to many requests about tokens, and to logins by them."""
+    """Return the responses of a broker to many requests about tokens, and to logins by them."""
     found: list[Any] = []
     names: dict[str, str] = {}
     alice, bob = await connect(at, "alice"), await connect(at, "bob")

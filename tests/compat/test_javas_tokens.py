@@ -1,4 +1,4 @@
-"""Tokens without a signature are accepted and refused by our broker as by Apache Kafka's, with the same answers."""
+"""Tokens without a signature are accepted and refused by our broker as by Apache Kafka's, with the same responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FAR_S = 30_000
 
 
 class Response(NamedTuple):
-    """The answer of a broker to a token."""
+    """The response of a broker to a token."""
 
     challenge: bytes
     error_code: int

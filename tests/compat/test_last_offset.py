@@ -47,7 +47,7 @@ def test_a_group_without_offsets_and_members_is_gone_as_in_apache_kafka(tmp_path
 
 
 def responses(address: str) -> dict[str, Any]:
-    """Ask one broker, and return what matters of its answers."""
+    """Ask one broker, and return what matters of its responses."""
 
     def asked(request: object, version: int | None = None) -> Any:
         return ask(address, request, version)

@@ -229,7 +229,7 @@ def _end_offset(broker: Broker, topic: str) -> int:
     return int(struct.unpack(">q", response[1][-8:])[0])
 
 
-def test_no_answer_comes_for_acks_0(
+def test_no_response_comes_for_acks_0(
     any_broker: Broker, connection: RawConnection, fresh_name: str
 ) -> None:
     _create(any_broker, fresh_name)

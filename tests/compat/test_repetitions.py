@@ -95,7 +95,7 @@ def test_what_is_named_repeatedly_is_answered_as_by_apache_kafka(tmp_path: Path)
 
 
 def responses(address: str) -> dict[str, object]:
-    """Ask one broker everything, and return what matters of its answers."""
+    """Ask one broker everything, and return what matters of its responses."""
 
     def asked(request: object, version: int | None = None) -> Any:
         return ask(address, request, version)
@@ -152,7 +152,7 @@ def of_topics(asked: Ask) -> dict[str, object]:
 
 
 def by_topic(topics: Any, rows: str = "partitions") -> list[object]:
-    """Return the topics of an answer with what became of their partitions; neither order matters."""
+    """Return the topics of a response with what became of their partitions; neither order matters."""
     return sorted(  # type: ignore[return-value]
         (topic.name, sorted((row.partition_index, row.error_code) for row in getattr(topic, rows)))
         for topic in topics

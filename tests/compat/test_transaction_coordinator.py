@@ -1,7 +1,7 @@
-"""The same questions to the transaction coordinators of Apache Kafka 3.9 and of kavka, at random: the same answers.
+"""The same questions to the transaction coordinators of Apache Kafka 3.9 and of kavka, at random: the same responses.
 
 One life of several producers, good and bad, is led with both brokers step by step. Producer ids are compared by the
-order in which they appeared. After each step both are left to complete what they have decided, so that no answer
+order in which they appeared. After each step both are left to complete what they have decided, so that no response
 depends on which is faster.
 """
 
@@ -74,7 +74,7 @@ class Side:
         )
 
     async def send(self, request: object, version: int | None = None) -> Any:
-        """Return the answer."""
+        """Return the response."""
         return await self.peer.send(request, version)
 
     async def describe(self, transactional_id: str) -> Any:
@@ -329,7 +329,7 @@ def _create_topic(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 150), pytest.param(2, 500, marks=pytest.mark.long)]
 )
-def test_coordinators_of_apache_kafka_3_9_and_kavka_give_the_same_answers(
+def test_coordinators_of_apache_kafka_3_9_and_kavka_give_the_same_responses(
     seed: int, steps: int, tmp_path: Path
 ) -> None:
     directories = [tmp_path / "apache", tmp_path / "kavka"]

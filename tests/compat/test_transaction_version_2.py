@@ -80,7 +80,7 @@ _RETRIED = {
 
 
 Outcome = tuple[int, int, int]
-"""Error, producer id and epoch; -1 where an answer has none."""
+"""Error, producer id and epoch; -1 where a response has none."""
 
 
 class Asked:
@@ -90,7 +90,7 @@ class Asked:
         self._connection = connection
 
     def ask(self, request: Any, key: int, version: int, response: type[Any]) -> Any:
-        """Send a request of a flexible version, and return its answer."""
+        """Send a request of a flexible version, and return its response."""
         head = struct.pack(">hhih", key, version, 1, -1) + b"\0"
         body = b"".join(bytes(part) for part in encode(request, version))  # type: ignore[arg-type]
         self._connection.send(frame(head + body))
@@ -316,7 +316,7 @@ def _wear_out(theirs: Asked, ours: Asked | Ours, epochs: int) -> None:
         pytest.param(8, 400, 32_760, marks=pytest.mark.long),
     ],
 )
-def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
+def test_the_machine_gives_the_responses_of_apache_kafka_4_1(
     seed: int, steps: int, worn: int, tmp_path: Path
 ) -> None:
     with _apache(tmp_path) as theirs:
@@ -329,7 +329,7 @@ def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
 @pytest.mark.parametrize(
     ("seed", "steps"), [(3, 150), pytest.param(4, 1000, marks=pytest.mark.long)]
 )
-def test_our_broker_gives_the_answers_of_apache_kafka_4_1(
+def test_our_broker_gives_the_responses_of_apache_kafka_4_1(
     seed: int, steps: int, tmp_path: Path
 ) -> None:
     with _apache(tmp_path / "theirs") as theirs, _kavka(tmp_path / "ours") as ours:

@@ -77,7 +77,7 @@ def test_sessionless_fetch_opens_none() -> None:
     assert len(cache) == 0
 
 
-def test_incremental_answer_holds_only_what_is_new() -> None:
+def test_incremental_response_holds_only_what_is_new() -> None:
     cache = FetchSessionCache(10)
     session = open_session(cache, A, B)
     context = incremental(cache, session, 1)
@@ -126,7 +126,7 @@ def test_wrong_id_epoch_and_kind_of_name_are_refused() -> None:
     assert begin(cache, session, 1, by_topic_id=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_answer_overtaken_by_a_newer_request_is_refused() -> None:
+def test_response_overtaken_by_a_newer_request_is_refused() -> None:
     cache = FetchSessionCache(10)
     session = open_session(cache, A)
     slow = incremental(cache, session, 1)

@@ -26,7 +26,7 @@ class FakeCluster(ClusterMetadata):
 
 
 def theirs(assignor, counts, pairs):
-    """Run kafka-python's assignor; return its answer as ours."""
+    """Run kafka-python's assignor; return its response as ours."""
     from kafka.protocol.consumer.group import JoinGroupResponse
     from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 

@@ -72,7 +72,7 @@ class Socket:
         self.report_sent = callback
 
     def read_responses(self, size: int) -> None:
-        """Let the client read some of its answers."""
+        """Let the client read some of its responses."""
         self.unread_bytes -= size
         self.sent_bytes += size
         self.report_sent()
@@ -328,7 +328,7 @@ def test_a_request_in_work_counts_when_its_connection_is_gone() -> None:
     run(story)
 
 
-def test_an_answer_counts_while_it_waits_for_an_earlier_one() -> None:
+def test_a_response_counts_while_it_waits_for_an_earlier_one() -> None:
     async def story(world: World) -> None:
         world.connect().send(frame(10) + frame(10))
         (connection, first, _), (_, second, _) = world.handler.frames
@@ -371,7 +371,7 @@ def test_a_full_queue_stops_all_reading_until_turns_are_taken() -> None:
     run(story, limit=1 << 40, max_queued=2)
 
 
-def test_frames_that_wait_for_earlier_answers_are_not_queued() -> None:
+def test_frames_that_wait_for_earlier_responses_are_not_queued() -> None:
     async def story(world: World) -> None:
         world.connect(in_flight=2).send(frame(1) * 40)
         for _ in range(3):
@@ -499,7 +499,7 @@ def test_medium_requests_do_not_queue_behind_large_ones() -> None:
     run(story, medium=50_000)
 
 
-def test_answers_count_until_their_client_has_read_them() -> None:
+def test_responses_count_until_their_client_has_read_them() -> None:
     async def story(world: World) -> None:
         slow = world.connect()
         slow.is_reading_responses = False
@@ -514,7 +514,7 @@ def test_answers_count_until_their_client_has_read_them() -> None:
     run(story)
 
 
-def test_answers_that_wait_for_a_slow_client_count() -> None:
+def test_responses_that_wait_for_a_slow_client_count() -> None:
     """The transport takes no more of them, so they wait in their slots."""
 
     async def story(world: World) -> None:
@@ -529,7 +529,7 @@ def test_answers_that_wait_for_a_slow_client_count() -> None:
     run(story)
 
 
-def test_reading_stops_while_unread_answers_hold_the_memory() -> None:
+def test_reading_stops_while_unread_responses_hold_the_memory() -> None:
     async def story(world: World) -> None:
         slow, other = world.connect(), world.connect()
         slow.is_reading_responses = False

@@ -130,7 +130,7 @@ def test_a_silent_session_expires_and_its_connection_is_closed() -> None:
     run(story())
 
 
-def test_answers_and_events_come_in_order() -> None:
+def test_responses_and_events_come_in_order() -> None:
     async def story() -> None:
         async with serving() as server:
             client, _begun = await Client.connected(server.port)

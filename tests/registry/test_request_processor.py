@@ -74,7 +74,7 @@ garbled = st.tuples(st.sampled_from(list(OpCode)) | st.integers(-20, 120), st.bi
 
 
 @given(st.lists(bodies() | garbled, max_size=12))
-def test_every_request_has_one_answer_or_ends_the_connection(
+def test_every_request_has_one_response_or_ends_the_connection(
     requests: list[tuple[int, bytes]],
 ) -> None:
     znode_server = ZnodeServer(SystemClock(), SystemRandom())

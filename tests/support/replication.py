@@ -70,7 +70,7 @@ class ReplicaCluster(InProcessCluster):
 
     # -- the controller
 
-    async def order(
+    async def leader_and_isr(
         self,
         leader: int,
         isr: Iterable[int] | None = None,

@@ -84,7 +84,7 @@ async def send_until_answered(
 ) -> Results[T]:
     """Repeat, with back-off, what was refused retriably or not answered, until `timeout_ms` is over.
 
-    Then the last refusals stand, and partitions without any answer are missing. A partition that is said not to exist
+    Then the last refusals stand, and partitions without any response are missing. A partition that is said not to exist
     is asked for again as well, because brokers learn of new topics one after another: `unknown_after` rounds at most.
     """
     wanted = list(partitions)
@@ -122,7 +122,7 @@ async def retrying(
 ) -> T:
     """Repeat an attempt that fails with a retriable KafkaError or an OSError, until `timeout_ms` is over.
 
-    Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
+    Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not a response of a broker.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + timeout_ms / 1000

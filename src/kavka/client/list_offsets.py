@@ -28,7 +28,7 @@ _NEEDED_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The answer for a partition; `offset` is -1 when no record is that young."""
+    """The response for a partition; `offset` is -1 when no record is that young."""
 
     offset: int
     timestamp: int

@@ -85,7 +85,7 @@ def _is_incomplete(topic: TopicMetadata) -> bool:
 
 
 class MetadataCache:
-    """The newest answer for every topic of interest.
+    """The newest response for every topic of interest.
 
     A partition never goes back to an older leader epoch as long as its topic id stays (KIP-320): answers of
     brokers that lag behind are overruled by what was seen before.

@@ -195,7 +195,7 @@ class FollowedPartition:
         """Return whether it fetches records, or nothing at all."""
         return self.phase is Phase.FETCHING or self.phase is Phase.FAILED
 
-    # -- answers
+    # -- responses
 
     def records_fetched(
         self, asked: FetchRecords, fetched: FetchedPartition, now_ms: int

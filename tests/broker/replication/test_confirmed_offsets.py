@@ -41,7 +41,7 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     """Have the group's offset 7 committed by broker 1 while it is alone, then these brokers in sync."""
     await cluster.start(1)
     cluster.ports[2] = cluster.ports[1]
-    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
     await cluster.coordinate(OFFSETS, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
@@ -98,7 +98,7 @@ def test_a_coordinator_that_is_alone_in_sync_answers_at_once_and_writes_nothing(
     play(story, **SETTINGS)
 
 
-def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_follow(
+def test_a_response_waits_until_the_other_replicas_have_shown_that_they_still_follow(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:

@@ -79,8 +79,8 @@ def test_leader_says_what_is_wrong_with_a_fetch(
 def test_leader_says_where_histories_part_and_counts_such_a_fetch_not(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 2)
-        await cluster.order(1)
-        await cluster.order(1)
+        await cluster.leader_and_isr(1)
+        await cluster.leader_and_isr(1)
         await cluster.produce(1, b"2", acks=1)
         asked = {"offset": 5, "last_fetched_epoch": 1, "current_leader_epoch": 2}
         response = only(await peer.send(fetch(**asked)))
@@ -113,7 +113,7 @@ def test_a_repeated_fetch_gets_the_high_watermark_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1))
-        # The answer was dropped, say, because the follower got a new leader epoch meanwhile.
+        # The response was dropped, say, because the follower got a new leader epoch meanwhile.
         again = only(await peer.send(fetch(offset=1, session=first.session_id, epoch=1)))
         assert (again.high_watermark, again.log_start_offset) == (1, 0)
         quiet = fetch(session=first.session_id, epoch=2, is_quiet=True)
@@ -204,14 +204,14 @@ def test_loss_of_leadership_ends_a_wait(play: Play) -> None:
         session = (await peer.send(fetch(offset=1))).session_id
         waiting = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
         await asyncio.sleep(0)
-        await cluster.order(-1)
+        await cluster.leader_and_isr(-1)
         async with asyncio.timeout(60):
             assert only(await waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
     play(story)
 
 
-def test_what_does_not_fit_comes_with_the_next_answer(play: Play) -> None:
+def test_what_does_not_fit_comes_with_the_next_response(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         await cluster.produce(1, b"x" * 1000, acks=1)
@@ -342,7 +342,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
     play(story)
 
 
-def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
+def test_what_was_not_sent_of_a_large_response_is_sent_with_the_next(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files are released, and the session still has all partitions to check."""

@@ -86,7 +86,7 @@ class Other:
             self.socket.sendall(_PING)
 
     def read(self) -> None:
-        """Take what has come of the answer. Raise BrokerFailed when the connection was closed."""
+        """Take what has come of the response. Raise BrokerFailed when the connection was closed."""
         data = self.socket.recv(65536)
         if not data:
             raise BrokerFailed("the connection of another client was closed")

@@ -102,7 +102,7 @@ class Story:
     def do_round(self, _: list[str], options: dict[str, str]) -> None:
         self.respond(ErrorCode.NONE, int(options.get("most", 1000)))
 
-    # One question and its answer
+    # One question and its reply
 
     def respond(self, error: ErrorCode, most: int) -> None:
         assert self.followed is not None

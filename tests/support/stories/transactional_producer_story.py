@@ -11,7 +11,7 @@
     refused CODE     connection-lost    what sending raises
     state
 
-An answer belongs to the dialogue that was begun last and waits for one; `to=NAME` names another.
+A reply belongs to the dialogue that was begun last and waits for one; `to=NAME` names another.
 """
 
 from __future__ import annotations

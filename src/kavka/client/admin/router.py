@@ -50,7 +50,7 @@ class Router:
     ) -> dict[str, Any]:
         """Ask the controller about several things; only those that it could not take yet are asked about again.
 
-        `outcomes` takes an answer apart into (error code, outcome) by name. Raise only when nothing was answered.
+        `outcomes` takes a response apart into (error code, outcome) by name. Raise only when nothing was answered.
         """
         left = list(names)
         found: dict[str, Any] = {}

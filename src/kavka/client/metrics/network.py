@@ -106,7 +106,7 @@ class ClientMeter:
         return Sum([] if known is None else [known], now_ms)
 
     def seconds_since_response(self, api_key: ApiKey, now_ms: int) -> float:
-        """Return the age of an API's last answer, -1 before the first, as in Kafka."""
+        """Return the age of an API's last response, -1 before the first, as in Kafka."""
         last_ms = self._last_responses.get(api_key)
         return -1.0 if last_ms is None else (now_ms - last_ms) / 1000
 

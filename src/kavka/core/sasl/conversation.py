@@ -48,7 +48,7 @@ class State(Enum):
 
 @frozen
 class HandshakeReply:
-    """The answer to SaslHandshake; the connection is closed after it if `closes`."""
+    """The response to SaslHandshake; the connection is closed after it if `closes`."""
 
     code: ErrorCode
     mechanisms: tuple[str, ...]
@@ -57,7 +57,7 @@ class HandshakeReply:
 
 @frozen
 class TokenReply:
-    """The answer to a token; the connection is closed after it if `closes`."""
+    """The response to a token; the connection is closed after it if `closes`."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None

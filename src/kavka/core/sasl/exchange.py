@@ -129,7 +129,7 @@ class ClientExchange(Protocol):
         ...
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to a token of the broker; None when there is none. Raise SaslError."""
+        """Return the response to a token of the broker; None when there is none. Raise SaslError."""
         ...
 
     @property

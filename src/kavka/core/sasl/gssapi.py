@@ -131,7 +131,7 @@ class GssapiClient:
         return self._first
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to a token of the broker; None behind the last. Raise SaslError."""
+        """Return the response to a token of the broker; None behind the last. Raise SaslError."""
         if self._has_chosen:
             if token:
                 raise SaslError("the broker sent a token after the end of the exchange")

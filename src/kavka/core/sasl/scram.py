@@ -6,7 +6,7 @@
     server-final   v=<server signature>
 
 With the extension `tokenauth=true` in client-first the user is the id of a delegation token, and the password its HMAC
-in base64 (KIP-48). A user that does not exist gets the same answers, by the same steps, as one with another password.
+in base64 (KIP-48). A user that does not exist gets the same responses, by the same steps, as one with another password.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def fetch_request(
 def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
     """Return a response's part, from `position` on. Raise Violation for bytes that are no sound batches.
 
-    Markers are left out, and so are records of the transactions that the answer names as aborted: each from its first
+    Markers are left out, and so are records of the transactions that the response names as aborted: each from its first
     offset to its marker.
     """
     records: list[tuple[int, bytes]] = []

@@ -37,7 +37,7 @@ _LIST_MS = 5_000
 _AT_ONCE = 32
 """Maximum number of transactions that are described or ended concurrently."""
 _ASK_MS = 1000
-"""Minimum milliseconds for a coordinator's answer, however little time is left."""
+"""Minimum milliseconds for a coordinator's response, however little time is left."""
 _BEHIND_S = 0.5
 """Seconds to wait for a broker with outdated metadata before the request is repeated."""
 TOPIC_SETTINGS = {

@@ -1,8 +1,8 @@
 """Fetches ahead of the user: one request at a time per broker, driven by callbacks.
 
-Each answer is buffered per partition and the next request leaves at once for all partitions with less than
+Each response is buffered per partition and the next request leaves at once for all partitions with less than
 `max.partition.fetch.bytes` in the buffer, so that fetching and processing overlap. The buffer of a partition is
-thus bounded by about twice that setting. `results` has what an answer means for a partition.
+thus bounded by about twice that setting. `results` has what a response means for a partition.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class Fetcher:
         )
         if not session.on_response(code, response.session_id, parts):
             log.info("fetch session ended reason=%s", code.name)
-            if code is ErrorCode.NONE:  # the answer was not about what was asked
+            if code is ErrorCode.NONE:  # the response was not about what was asked
                 self._fail_or_retry(
                     list(current.values()), ConnectionError("an unexpected response")
                 )
