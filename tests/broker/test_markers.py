@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.coordination.markers import TransactionMarkerManager
+from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
@@ -51,7 +51,7 @@ class ScriptedWriter:
         await until(lambda: len(self.waiting) >= count)
         for _ in range(10):
             await asyncio.sleep(0)
-        return [asked for asked, _answer in self.waiting]
+        return [asked for asked, _response in self.waiting]
 
     def answer(self, index: int = 0, **codes: ErrorCode) -> None:
         """Answer a request; a topic that is not named has its markers."""
@@ -185,7 +185,7 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
             markers.send(coordinator, effect(index, TopicPartition("slow", index)))
             await asyncio.sleep(0)
         markers.send(coordinator, effect(9, U))
-        await until(lambda: [(9, "u")] in [asked[-1:] for asked, _answer in writer.waiting])
+        await until(lambda: [(9, "u")] in [asked[-1:] for asked, _response in writer.waiting])
         assert sum(len(asked) for asked in await writer.asked()) == 7
 
     play(run, story)

@@ -14,7 +14,7 @@ from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome
 from kavka.broker.produce.produce_outcomes import PartitionOutcome, TopicOutcomes, waiting
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.failures import RequestFailures
-from kavka.broker.requests.waiting import Waiting
+from kavka.broker.requests.pending_requests import PendingRequests
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey
@@ -99,7 +99,7 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
         )
         assert isinstance(deferred, DeferredResponse)
         responses: list[Any] = []
-        waiting = Waiting(
+        waiting = PendingRequests(
             lambda _context, result: responses.append(result),
             RequestFailures(),
             responses.append,

@@ -177,7 +177,7 @@ def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
         monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
         dispatcher, file = served.broker.dispatcher, data_file(served)
         other = await served.another()
-        waiting = dispatcher._responses.waiting
+        waiting = dispatcher._responses.pending
         run_stage = waiting.run
 
         def run_and_cancel(context: Any, stage: Any) -> None:

@@ -47,7 +47,7 @@ def follower_fetch(rows: int) -> bytes:
 def held(broker: Any) -> dict[str, Any]:
     """Return what requests hold, by name."""
     files = [s.data for log in broker.replica_manager.store for s in log.segments]
-    waiting = broker.dispatcher._responses.waiting
+    waiting = broker.dispatcher._responses.pending
     counts = {
         "memory": broker.dispatcher._memory.in_use,
         "frames": broker.request_budget.held_bytes,

@@ -19,7 +19,7 @@ from kavka.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 async def handle(

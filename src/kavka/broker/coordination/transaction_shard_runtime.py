@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.producer_ids import NoProducerId
-from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import SendReply

@@ -18,7 +18,7 @@ import logging
 from typing import Final, NamedTuple
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.coordination.transactions import TransactionCoordinators
+from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kavka.broker.coordination.verification_channel import VerificationChannel
 from kavka.broker.partitions.replica import UNVERIFIED, AppendOutcome, Replica
 from kavka.broker.partitions.replica_manager import ReplicaManager

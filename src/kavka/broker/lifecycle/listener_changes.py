@@ -29,7 +29,7 @@ _LAST_RESPONSES_S: Final = 1.0
 
 
 class ListenerSecurity(Protocol):
-    """The security of listeners: `security.parts`."""
+    """The security of listeners: `security.security_parts`."""
 
     async def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
         """Raise InvalidSetting where a listener with these settings could not be opened."""

@@ -1,10 +1,10 @@
-"""The results of a mechanism's steps on the broker's side.
+"""Exchanges of a SASL mechanism on both sides: tokens, the questions that it cannot decide itself, and outcomes.
 
 respond(token)     Challenge: the client is to answer it
                    CheckPassword, CheckToken, FindDelegationToken, GssStep: the shell is to find out, and to call
                    `verdict`
                    Success, Failure: the exchange is over
-verdict(answer)    as `respond`, but no question
+verdict(result)    as `respond`, but no question
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests whose response is not ready in the iteration of the loop in which they are handled."""
+"""Pending requests: their response is not ready in the iteration of the loop in which they are handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Deliver = Callable[[RequestContext, Any], None]
 """Take the result of a request."""
 
 
-class Waiting:
+class PendingRequests:
     """Second stages, deferred responses and the steps of large requests, each until it is done or given up."""
 
     def __init__(
