@@ -1,4 +1,4 @@
-"""A connection to a broker: versions negotiated, requests pipelined, answers matched, time bounded.
+"""A connection to a broker: versions negotiated, requests pipelined, responses matched, time bounded.
 
 States: connecting -> negotiating (ApiVersions) -> open -> closed. `Peer.connect` returns in *open*. A peer never
 reconnects: its owner makes another one. When a request's time is over the connection is closed, because answers

@@ -69,7 +69,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         self.coordinator_epoch = replica.partition.leader_epoch
         """The leader epoch of this leadership, which fences markers of former coordinators.
 
-        Not that of the partition, which moves on before this shell hears that it is a former coordinator.
+        Not that of the partition, which moves on before this shell is notified that it is a former coordinator.
         """
         self._awaits_commit = False
         # A dict, not a set: the order in which they are cancelled can be seen.

@@ -142,6 +142,6 @@ def _principal(given: Principal | str) -> Principal:
 
 
 def _requester(row: Any, owner: Principal) -> Principal:
-    """Return who asked for a token; versions below 3 do not say it."""
+    """Return the requester of a token; versions below 3 do not have it."""
     name = row.token_requester_principal_name
     return Principal(row.token_requester_principal_type, name) if name else owner
