@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kavka.core.follower import FetchEpochEndOffset, FetchOffset, FollowedPartition, Step
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.list_offsets import (
@@ -31,21 +32,21 @@ def epochs_request(
     broker_id: BrokerId, requested: Mapping[TopicPartition, FetchEpochEndOffset]
 ) -> OffsetForLeaderEpochRequest:
     """Ask where epochs end."""
-    topics: dict[str, OffsetForLeaderEpochRequestTopic] = {}
-    for topic_partition, request in requested.items():
-        topic = topics.get(topic_partition.topic)
-        if topic is None:
-            topic = topics[topic_partition.topic] = OffsetForLeaderEpochRequestTopic(
-                topic=topic_partition.topic
-            )
-        topic.partitions.append(
+    topics = group_by_topic(
+        (
+            topic_partition,
             OffsetForLeaderEpochRequestPartition(
                 partition=topic_partition.partition,
                 current_leader_epoch=request.leader_epoch,
                 leader_epoch=request.epoch,
-            )
+            ),
         )
-    return OffsetForLeaderEpochRequest(replica_id=broker_id, topics=list(topics.values()))
+        for topic_partition, request in requested.items()
+    )
+    return OffsetForLeaderEpochRequest(
+        replica_id=broker_id,
+        topics=[OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()],
+    )
 
 
 def epoch_ends(
@@ -78,21 +79,22 @@ def offsets_request(
     broker_id: BrokerId, requested: Mapping[TopicPartition, FetchOffset]
 ) -> ListOffsetsRequest:
     """Ask where logs begin or end."""
-    topics: dict[str, ListOffsetsRequestTopic] = {}
-    for topic_partition, request in requested.items():
-        topic = topics.get(topic_partition.topic)
-        if topic is None:
-            topic = topics[topic_partition.topic] = ListOffsetsRequestTopic(
-                name=topic_partition.topic
-            )
-        topic.partitions.append(
+    topics = group_by_topic(
+        (
+            topic_partition,
             ListOffsetsRequestPartition(
                 partition_index=topic_partition.partition,
                 current_leader_epoch=request.leader_epoch,
                 timestamp=request.timestamp,
-            )
+            ),
         )
-    return ListOffsetsRequest(replica_id=broker_id, isolation_level=0, topics=list(topics.values()))
+        for topic_partition, request in requested.items()
+    )
+    return ListOffsetsRequest(
+        replica_id=broker_id,
+        isolation_level=0,
+        topics=[ListOffsetsRequestTopic(name=t, partitions=p) for t, p in topics.items()],
+    )
 
 
 def offsets(
