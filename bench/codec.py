@@ -42,7 +42,7 @@ Work = Callable[[], Any]
 
 
 def metadata() -> MetadataResponse:
-    """Return the answer of a cluster with 100 topics of 12 partitions."""
+    """Return the response of a cluster with 100 topics of 12 partitions."""
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node, host=f"broker-{node}.example.org", port=9092)

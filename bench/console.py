@@ -49,8 +49,8 @@ def start_console(bootstrap: str, directory: Path) -> tuple[Running, str]:
 def page_s(url: str) -> float:
     """Return the seconds of a page."""
     began = time.monotonic()
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        answer.read()
+    with urllib.request.urlopen(url, timeout=60) as response:
+        response.read()
     return time.monotonic() - began
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -109,7 +108,7 @@ def measured(broker: Broker, load: str, seconds: float, interval_s: float | None
     size, settings = _LOADS[load]
     producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": 1, **settings})
     _produce(producer, b"x" * size, 0.2)
-    url = _page(broker) if interval_s is not None else ""
+    url = broker.metrics_url if interval_s is not None else ""
     pid = broker.process.pid
     with scraped(url, interval_s, seconds) as took:
         before_s, began = process_cpu_s(pid), time.monotonic()
@@ -133,15 +132,9 @@ def _produce(producer: Producer, value: bytes, seconds: float) -> int:
     return count
 
 
-def _page(broker: Broker) -> str:
-    found = re.search(r"metrics served url=(\S+)", broker.process.text())
-    assert found is not None
-    return found[1]
-
-
 def idle_scrapes(broker: Broker) -> tuple[float, int]:
     """Return the CPU of a scrape of a broker without load, in milliseconds, and the size of its page in bytes."""
-    address = urlsplit(_page(broker))
+    address = urlsplit(broker.metrics_url)
     connection = http.client.HTTPConnection(address.netloc, timeout=30)
     size, before_s = 0, process_cpu_s(broker.process.pid)
     for _ in range(_SCRAPES):

@@ -165,9 +165,9 @@ def measured(broker: Broker, what: str) -> Iterator[None]:
 def led(port: int) -> int:
     """Return how many partitions have a leader."""
     wire = Wire(port)
-    _, answer = decode_response(MetadataResponse, METADATA_VERSION, wire.ask(EVERYTHING))
+    _, response = decode_response(MetadataResponse, METADATA_VERSION, wire.ask(EVERYTHING))
     wire.close()
-    return sum(row.leader_id >= 0 for topic in answer.topics for row in topic.partitions)
+    return sum(row.leader_id >= 0 for topic in response.topics for row in topic.partitions)
 
 
 def wait_for(done: Callable[[], bool]) -> None:

@@ -3,7 +3,7 @@
     python bench/scale.py --points 10x1000,30x10000,100x100000 --json FILE --plot FILE
 
 Nothing is sent: the controller's own parts (the reading of the registry, the machine, the writer, the builder of
-control requests) work in one process on a registry in memory, whose answers take `--rtt-ms` of virtual time. So CPU
+control requests) work in one process on a registry in memory, whose responses take `--rtt-ms` of virtual time. So CPU
 times, counts and sizes are those of a real controller; seconds of virtual time are what the round trips to the
 registry take, without CPU. The reading includes what the virtual loop itself costs.
 

@@ -90,14 +90,14 @@ def _acknowledged(connection: RawConnection) -> bool:
     """Ask for the topic, which creates it, and produce one record; return whether it was acknowledged."""
     topic = "first"
     connection.send(request(METADATA, 1, struct.pack(">i", 1) + string(topic)))
-    if connection.answer() is None:
+    if connection.read_response() is None:
         return False
     connection.send(produce_request(topic, _one_record(), acks=1))
-    answer = connection.answer()
-    if answer is None:
+    response = connection.read_response()
+    if response is None:
         return False
     position = 4 + 2 + len(topic) + 4 + 4
-    return bool(struct.unpack(">h", answer[1][position : position + 2])[0] == 0)
+    return bool(struct.unpack(">h", response[1][position : position + 2])[0] == 0)
 
 
 def _one_record() -> bytes:

@@ -119,7 +119,7 @@ class _Producer:
     async def open(self) -> None:
         """Get a producer id, and write a record in a transaction."""
         asked = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=_TIMEOUT_MS)
-        granted = await self._answered(asked, None, lambda answer: answer.error_code)
+        granted = await self._answered(asked, None, lambda response: response.error_code)
         self._producer_id, self._epoch = granted.producer_id, granted.producer_epoch
         builder = BatchBuilder()
         builder.append(None, bytes(100), int(time.time() * 1000))
@@ -137,7 +137,7 @@ class _Producer:
             topic_data=[ProduceRequestTopic(name=self._topic, partition_data=[part])],
         )
         await self._answered(
-            produce, 12, lambda answer: answer.responses[0].partition_responses[0].error_code
+            produce, 12, lambda response: response.responses[0].partition_responses[0].error_code
         )
 
     async def commit(self) -> None:
@@ -148,17 +148,17 @@ class _Producer:
             producer_epoch=self._epoch,
             committed=True,
         )
-        await self._answered(end, 5, lambda answer: answer.error_code)
+        await self._answered(end, 5, lambda response: response.error_code)
 
     async def _answered(
         self, request: Any, version: int | None, code_of: Callable[[Any], int]
     ) -> Any:
-        """Ask until the answer is none that asks to try again. Raise RuntimeError for a refusal."""
+        """Ask until the response is none that asks to try again. Raise RuntimeError for a refusal."""
         while True:
-            answer = await self._peer.send(request, version)
-            code = ErrorCode.of(code_of(answer))
+            response = await self._peer.send(request, version)
+            code = ErrorCode.of(code_of(response))
             if code is ErrorCode.NONE:
-                return answer
+                return response
             if code not in _AGAIN:
                 raise RuntimeError(f"{self._id}: {code.name}")
             await asyncio.sleep(0.02)
@@ -216,11 +216,11 @@ class _Many:
         request = FindCoordinatorRequest(coordinator_keys=[self._name], key_type=1)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            answer = await self._connections[0].send(request, 4)
-            if answer.coordinators[0].error_code == 0:
+            response = await self._connections[0].send(request, 4)
+            if response.coordinators[0].error_code == 0:
                 return
             if time.monotonic() > deadline:
-                raise RuntimeError(f"no coordinator: {answer}")
+                raise RuntimeError(f"no coordinator: {response}")
             await asyncio.sleep(0.1)
 
     async def _visible(self) -> None:
@@ -241,5 +241,5 @@ class _Many:
             isolation_level=isolation_level,
             topics=[ListOffsetsRequestTopic(name=self._topic, partitions=rows)],
         )
-        answer = await self._connections[0].send(request)
-        return [row.offset for row in answer.topics[0].partitions]
+        response = await self._connections[0].send(request)
+        return [row.offset for row in response.topics[0].partitions]

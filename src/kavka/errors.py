@@ -1,6 +1,6 @@
 """Every error code of the protocol, as one table: code, whether trying again can help, and meaning.
 
-Refusals travel as data, because Kafka answers per partition: brokers put an `ErrorCode` into an answer,
+Refusals travel as data, because Kafka answers per partition: brokers put an `ErrorCode` into a response,
 clients raise `KafkaError` with it. Source: protocol guide, "Error codes".
 """
 
@@ -186,7 +186,7 @@ def error_message(text: str) -> str:
 
 
 class KafkaError(Exception):
-    """A refusal raised to a caller: `code` is the broker's answer, `retriable` whether to try again."""
+    """A refusal raised to a caller: `code` is the broker's response, `retriable` whether to try again."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         """Say `detail` in place of the table's sentence when the response carried one."""

@@ -51,8 +51,8 @@ async def created(served: Served, *bindings: AclBinding) -> list[int]:
 
 async def may_find(served: Served, group: str) -> bool:
     """Return whether the client may describe a group."""
-    answer = await served.send(FindCoordinatorRequest(key=group, key_type=0), 3)
-    return bool(answer.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    response = await served.send(FindCoordinatorRequest(key=group, key_type=0), 3)
+    return bool(response.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 def test_names_of_groups_and_users_that_look_alike_are_different(run: Run) -> None:

@@ -42,11 +42,11 @@ async def config(served: Served, kind: int, resource: str, name: str) -> Any:
 async def alter(
     served: Served, kind: int, resource: str, name: str, operation: int, value: str | None
 ) -> Any:
-    (answer,) = await altered(served, (kind, resource, [(name, operation, value)]))
-    return answer
+    (response,) = await altered(served, (kind, resource, [(name, operation, value)]))
+    return response
 
 
-def test_a_created_topic_is_whole_when_the_answer_comes(run: Run) -> None:
+def test_a_created_topic_is_whole_when_the_response_comes(run: Run) -> None:
     async def story(served: Served) -> None:
         created = await served.create("t", 3, retention__ms="1000")
         assert (created.error_code, created.num_partitions) == (0, 3)
@@ -260,8 +260,8 @@ def test_deleted_records_cannot_be_read_and_stay_deleted(run: Run) -> None:
         await served.produce("t", b"b")
         partition = DeleteRecordsRequestPartition(partition_index=0, offset=1)
         topic = DeleteRecordsRequestTopic(name="t", partitions=[partition])
-        answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=5000))
-        assert answer.topics[0].partitions[0].low_watermark == 1
+        response = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=5000))
+        assert response.topics[0].partitions[0].low_watermark == 1
         assert (await served.fetch("t", 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
     async def after(served: Served) -> None:
@@ -281,8 +281,8 @@ def test_offsets_are_found_by_time(run: Run) -> None:
         async def ask(timestamp: int) -> tuple[int, int]:
             asked = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
             topic = ListOffsetsRequestTopic(name="t", partitions=[asked])
-            answer = await served.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
-            found = answer.topics[0].partitions[0]
+            response = await served.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
+            found = response.topics[0].partitions[0]
             return found.offset, found.timestamp
 
         assert await ask(-1) == (6, -1)

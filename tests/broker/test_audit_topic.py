@@ -31,18 +31,18 @@ def simulated(work: Callable[[], Coroutine[Any, Any, None]]) -> float:
 class Log:
     """A stand-in for the leader: it refuses on request, and keeps what it takes."""
 
-    def __init__(self, *answers: ErrorCode | Exception, most_bytes: int = 1 << 30) -> None:
-        self.answers = list(answers)
+    def __init__(self, *responses: ErrorCode | Exception, most_bytes: int = 1 << 30) -> None:
+        self.responses = list(responses)
         self.most_bytes = most_bytes
         self.lines: list[str] = []
         self.batches = 0
 
     async def write(self, lines: Sequence[bytes]) -> ErrorCode:
-        answer = self.answers.pop(0) if self.answers else ErrorCode.NONE
-        if isinstance(answer, Exception):
-            raise answer
-        if answer is not ErrorCode.NONE:
-            return answer
+        response = self.responses.pop(0) if self.responses else ErrorCode.NONE
+        if isinstance(response, Exception):
+            raise response
+        if response is not ErrorCode.NONE:
+            return response
         if sum(map(len, lines)) > self.most_bytes:
             return ErrorCode.MESSAGE_TOO_LARGE
         self.batches += 1

@@ -32,12 +32,12 @@ async def write(served: Served, topic: str, count: int, keys: int = 4, age_ms: i
         timestamp_ms = served.broker.clock.now_ms() - age_ms
         key = b"key %d" % (index % keys)
         records = batch(b"value %d" % index, key=key, timestamp_ms=timestamp_ms)
-        answer = await served.produce_bytes(topic, records)
-        assert answer.error_code == ErrorCode.NONE
+        response = await served.produce_bytes(topic, records)
+        assert response.error_code == ErrorCode.NONE
 
 
 async def read(served: Served, topic: str) -> list[int]:
-    """Return the offsets of all records; an answer ends with a segment."""
+    """Return the offsets of all records; a response ends with a segment."""
     log = log_of(served, topic)
     found: list[int] = []
     offset = log.log_start_offset

@@ -53,8 +53,8 @@ async def applied(served: Served) -> None:
 
 
 async def limit(served: Served, entity: Entity, **quotas: float | None) -> None:
-    answer = await alter(served, entity, quotas)
-    assert answer.error_code == 0, answer.error_message
+    response = await alter(served, entity, quotas)
+    assert response.error_code == 0, response.error_message
     await applied(served)
 
 

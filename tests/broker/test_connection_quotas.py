@@ -82,8 +82,8 @@ def test_a_connection_above_the_limit_waits_until_another_one_is_closed(run: Run
 def test_a_limit_that_is_raised_lets_waiting_connections_in(run: Run) -> None:
     async def story(served: Served) -> None:
         waiting = asyncio.ensure_future(served.another())
-        (answer,) = await altered(served, (BROKER, "", [("max.connections", SET, "2")]))
-        assert answer.error_code == 0
+        (response,) = await altered(served, (BROKER, "", [("max.connections", SET, "2")]))
+        assert response.error_code == 0
         assert (await (await waiting).send(ApiVersionsRequest(), 0)).error_code == 0
 
     run(story, **{"max.connections": "1"})
@@ -94,8 +94,8 @@ def test_a_listener_has_a_limit_of_its_own(run: Run) -> None:
         await connect(served, "OUTSIDE")
         assert (accepts(served, "OUTSIDE"), accepts(served, "INSIDE")) == (False, True)
         limit = ("listener.name.outside.max.connections", SET, "2")
-        (answer,) = await altered(served, (BROKER, "", [limit]))
-        assert answer.error_code == 0
+        (response,) = await altered(served, (BROKER, "", [limit]))
+        assert response.error_code == 0
         assert accepts(served, "OUTSIDE")
 
     run(story, **_TWO, **{"listener.name.outside.max.connections": "1"})

@@ -51,7 +51,7 @@ WHERE = TopicPartition("t", 0)
 def lead(
     served: Served, version: int = 7, epoch: int = 0, leader: int | None = None, **more: Any
 ) -> LeaderAndIsrRequest:
-    """Order `t-0`, or another `index`, which is led by the broker itself unless another leader is named."""
+    """Return a LeaderAndIsr of `t-0`, or another `index`, led by the broker itself unless another leader is named."""
     own = served.broker.broker_id
     others = {"replicas": [own, 77], "isr": [own], **more}
     state = LeaderAndIsrRequestPartition(
@@ -82,8 +82,8 @@ def lead(
 def code_of(response: LeaderAndIsrResponse) -> ErrorCode:
     if response.error_code:
         return ErrorCode.of(response.error_code)
-    (answer,) = response.partition_errors or response.topics[0].partition_errors
-    return ErrorCode.of(answer.error_code)
+    (result,) = response.partition_errors or response.topics[0].partition_errors
+    return ErrorCode.of(result.error_code)
 
 
 def stop(version: int, epoch: int = -2, *, delete: bool = True) -> StopReplicaRequest:
@@ -143,11 +143,11 @@ def versions(key: ApiKey) -> range:
 @pytest.mark.parametrize("version", versions(ApiKey.LEADER_AND_ISR))
 def test_broker_leads_a_partition_after_leader_and_isr(run: Run, version: int) -> None:
     async def story(served: Served) -> None:
-        response = await served.order(lead(served, version), version)
+        response = await served.control_request(lead(served, version), version)
         assert code_of(response) is ErrorCode.NONE
         assert served.broker.replica_manager.find(WHERE).partition.is_leader
         assert (await served.produce("t", b"a")).base_offset == 0
-        again = await served.order(lead(served, version), version)
+        again = await served.control_request(lead(served, version), version)
         assert code_of(again) is ErrorCode.STALE_CONTROLLER_EPOCH
 
     run(story)
@@ -155,8 +155,8 @@ def test_broker_leads_a_partition_after_leader_and_isr(run: Run, version: int) -
 
 def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served, 4), 4)
-        assert code_of(await served.order(lead(served, 7), 7)) is ErrorCode.NONE
+        await served.control_request(lead(served, 4), 4)
+        assert code_of(await served.control_request(lead(served, 7), 7)) is ErrorCode.NONE
         assert served.broker.replica_manager.find(WHERE).partition.topic_id == ID
 
     run(story)
@@ -164,9 +164,9 @@ def test_topic_id_is_filled_in_without_a_new_leader_epoch(run: Run) -> None:
 
 def test_another_topic_of_the_same_name_is_refused(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served), 7)
+        await served.control_request(lead(served), 7)
         other = lead(served, 7, 1, topic_id=bytes(15) + b"x")
-        assert code_of(await served.order(other, 7)) is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert code_of(await served.control_request(other, 7)) is ErrorCode.INCONSISTENT_TOPIC_ID
 
     run(story)
 
@@ -181,7 +181,9 @@ def test_broker_makes_no_log_whose_directory_could_be_anywhere(
         request = lead(served)
         request.topic_states[0].topic_name = topic
         request.topic_states[0].partition_states[0].partition_index = partition
-        assert code_of(await served.order(request, 7)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert (
+            code_of(await served.control_request(request, 7)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        )
 
     run(story)
     made = [path.name for path in tmp_path.rglob("*.log") if path.is_file()]
@@ -190,44 +192,47 @@ def test_broker_makes_no_log_whose_directory_could_be_anywhere(
 
 def test_broker_refuses_what_it_is_no_replica_of(run: Run) -> None:
     async def story(served: Served) -> None:
-        order = lead(served, 7, 0, 77, replicas=[77], isr=[77])
-        assert code_of(await served.order(order, 7)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        request = lead(served, 7, 0, 77, replicas=[77], isr=[77])
+        assert (
+            code_of(await served.control_request(request, 7))
+            is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
 
     run(story)
 
 
 def test_old_controller_is_refused(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served), 7)
-        for order in (
+        await served.control_request(lead(served), 7)
+        for request in (
             lead(served, 7, 1, controller_epoch=4),
             StopReplicaRequest(controller_id=0, controller_epoch=4),
             UpdateMetadataRequest(controller_id=0, controller_epoch=4),
         ):
-            response = await served.order(order)
+            response = await served.control_request(request)
             assert response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
 
     run(story)
 
 
-def test_order_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
+def test_control_request_to_a_former_life_of_the_broker_is_refused(run: Run) -> None:
     async def story(served: Served) -> None:
         served.broker.context.broker_epoch = 10
         old, new = lead(served, 7, broker_epoch=9), lead(served, 7, broker_epoch=11)
-        assert code_of(await served.order(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
-        assert code_of(await served.order(new, 7)) is ErrorCode.NONE
+        assert code_of(await served.control_request(old, 7)) is ErrorCode.STALE_BROKER_EPOCH
+        assert code_of(await served.control_request(new, 7)) is ErrorCode.NONE
 
     run(story)
 
 
 def test_follower_takes_no_records_from_producers(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served), 7)
+        await served.control_request(lead(served), 7)
         await served.produce("t", b"a")
-        await served.order(lead(served, 7, 1, 77, isr=[77]), 7)
-        answer = await served.produce("t", b"b")
-        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        await served.order(lead(served, 7, 2), 7)
+        await served.control_request(lead(served, 7, 1, 77, isr=[77]), 7)
+        response = await served.produce("t", b"b")
+        assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await served.control_request(lead(served, 7, 2), 7)
         assert (await served.produce("t", b"b")).base_offset == 1
 
     run(story)
@@ -239,27 +244,27 @@ def _two_batches() -> ProduceRequest:
 
 
 @pytest.mark.parametrize(
-    "order",
+    "make_request",
     [
         pytest.param(lambda served: lead(served, 7, 1, 77, isr=[77]), id="another-leads"),
         pytest.param(lambda served: stop(3), id="deleted"),
     ],
 )
 def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
-    run: Run, order: Callable[[Any], Any]
+    run: Run, make_request: Callable[[Any], Any]
 ) -> None:
     async def story(served: Served) -> None:
         own = served.broker.broker_id
         for index in (0, 1):
-            await served.order(lead(served, 7, isr=[own, 77], index=index), 7)
+            await served.control_request(lead(served, 7, isr=[own, 77], index=index), 7)
         other = await served.another()
-        answer = asyncio.ensure_future(other.send(_two_batches(), 9))
+        response = asyncio.ensure_future(other.send(_two_batches(), 9))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
-        request = order(served)
-        await served.order(request, 3 if isinstance(request, StopReplicaRequest) else 7)
+        request = make_request(served)
+        await served.control_request(request, 3 if isinstance(request, StopReplicaRequest) else 7)
         assert len(served.broker.produce_purgatory) == 1
-        await served.order(lead(served, 7, 1, isr=[own], index=1), 7)
-        rows = (await answer).responses[0].partition_responses
+        await served.control_request(lead(served, 7, 1, isr=[own], index=1), 7)
+        rows = (await response).responses[0].partition_responses
         codes = {row.index: ErrorCode.of(row.error_code) for row in rows}
         assert codes == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.NONE}
 
@@ -267,13 +272,13 @@ def test_produce_waits_on_for_its_other_partitions_when_one_of_them_has_gone(
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.STOP_REPLICA))
-def test_stopped_replica_is_deleted_when_the_order_says_so(run: Run, version: int) -> None:
+def test_stopped_replica_is_deleted_when_the_request_says_so(run: Run, version: int) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served), 7)
-        kept = await served.order(stop(version, -1, delete=False), version)
+        await served.control_request(lead(served), 7)
+        kept = await served.control_request(stop(version, -1, delete=False), version)
         assert kept.partition_errors[0].error_code == ErrorCode.NONE
         assert served.broker.replica_manager.store.get(WHERE) is not None
-        gone = await served.order(stop(version), version)
+        gone = await served.control_request(stop(version), version)
         assert gone.partition_errors[0].error_code == ErrorCode.NONE
         assert served.broker.replica_manager.store.get(WHERE) is None
 
@@ -283,7 +288,7 @@ def test_stopped_replica_is_deleted_when_the_order_says_so(run: Run, version: in
 def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each waits for the disk, and all other orders wait for them: all are renamed before a sync of theirs ends."""
+    """Each waits for the disk, other control requests wait for them: all are renamed before a sync of theirs ends."""
     renamed: list[str] = []
     synced: list[int] = []
     all_renamed = threading.Event()
@@ -303,16 +308,16 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
 
     async def story(served: Served) -> None:
         await served.create("four", 4)
-        order = stop(4)
-        order.topic_states[0].topic_name = "four"
-        order.topic_states[0].partition_states = [
+        request = stop(4)
+        request.topic_states[0].topic_name = "four"
+        request.topic_states[0].partition_states = [
             StopReplicaRequestPartition(partition_index=n, leader_epoch=-2, delete_partition=True)
             for n in range(4)
         ]
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", sync)
             patch.setattr("os.replace", rename)
-            gone = await served.order(order, 4)
+            gone = await served.control_request(request, 4)
         assert len(synced) <= 2, "those that wait for the disk share a sync"
         assert [(row.partition_index, row.error_code) for row in gone.partition_errors] == [
             (number, ErrorCode.NONE) for number in range(4)
@@ -327,9 +332,9 @@ def test_partitions_of_a_deleted_topic_are_not_deleted_one_after_the_other(
 
 def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served, 7, 3), 7)
-        answer = await served.order(stop(4, 2), 4)
-        assert answer.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+        await served.control_request(lead(served, 7, 3), 7)
+        response = await served.control_request(stop(4, 2), 4)
+        assert response.partition_errors[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert served.broker.replica_manager.store.get(WHERE) is not None
 
     run(story)
@@ -338,7 +343,7 @@ def test_stop_of_an_older_leader_epoch_is_fenced(run: Run) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_clients_see_what_the_controller_said_last(run: Run, version: int) -> None:
     async def story(served: Served) -> None:
-        response = await served.order(update(version), version)
+        response = await served.control_request(update(version), version)
         assert response.error_code == ErrorCode.NONE
         seen = await served.send(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
         assert [(b.node_id, b.host, b.port) for b in seen.brokers] == [(3, "h", 9)]
@@ -359,7 +364,7 @@ def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
 ) -> None:
     async def story(served: Served) -> None:
         for request in (update(), update(leader=4, isr=[4], **later)):
-            response = await served.order(request, 8)
+            response = await served.control_request(request, 8)
             assert response.error_code == ErrorCode.NONE
         seen = await served.send(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
         (partition,) = seen.topics[0].partitions
@@ -372,8 +377,8 @@ def test_an_update_that_a_later_one_has_overtaken_changes_nothing(
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_METADATA))
 def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served, 7, 3), 7)
-        await served.order(update(version), version)
+        await served.control_request(lead(served, 7, 3), 7)
+        await served.control_request(update(version), version)
         assert served.broker.replica_manager.store.get(WHERE) is None
         assert served.broker.replica_manager.find(WHERE) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -397,8 +402,8 @@ def test_replica_that_was_moved_away_unseen_is_deleted(run: Run, version: int) -
 )
 def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served, 7, 3), 7)
-        await served.order(update(**news))
+        await served.control_request(lead(served, 7, 3), 7)
+        await served.control_request(update(**news))
         assert served.broker.replica_manager.store.get(WHERE) is not None
 
     run(story)
@@ -406,8 +411,8 @@ def test_replica_stays_whatever_else_is_said(run: Run, news: dict[str, Any]) -> 
 
 def test_topic_under_deletion_is_forgotten(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(update())
-        await served.order(update(leader=-2))
+        await served.control_request(update())
+        await served.control_request(update(leader=-2))
         assert "t" not in served.broker.metadata.topics
         assert served.broker.metadata.name_of(ID) is None
 
@@ -416,9 +421,9 @@ def test_topic_under_deletion_is_forgotten(run: Run) -> None:
 
 def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(update(index=1))
+        await served.control_request(update(index=1))
         other = bytes(15) + b"x"
-        await served.order(update(topic_id=other))
+        await served.control_request(update(topic_id=other))
         assert served.broker.metadata.name_of(ID) is None
         assert len(served.broker.metadata.topics["t"].partitions) == 1
 
@@ -428,8 +433,8 @@ def test_new_topic_of_the_same_name_takes_the_place_of_the_old(run: Run) -> None
 @pytest.mark.parametrize("index", [-1, -(2**31), 1_000_000, 2**31 - 1])
 def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int) -> None:
     async def story(served: Served) -> None:
-        answer = await served.order(update(index=index), 8)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = await served.control_request(update(index=index), 8)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
         assert "t" not in served.broker.metadata.topics
 
     run(story)
@@ -437,10 +442,10 @@ def test_metadata_of_a_partition_that_cannot_be_is_refused(run: Run, index: int)
 
 def test_broker_leads_nothing_whose_in_sync_set_is_without_it(run: Run) -> None:
     async def story(served: Served) -> None:
-        orders = served.broker.control_requests
-        answer = await orders.leader_and_isr(lead(served, isr=[77]))
-        assert code_of(answer) is ErrorCode.INVALID_REQUEST
-        assert code_of(await orders.leader_and_isr(lead(served))) is ErrorCode.NONE
+        control_requests = served.broker.control_requests
+        response = await control_requests.leader_and_isr(lead(served, isr=[77]))
+        assert code_of(response) is ErrorCode.INVALID_REQUEST
+        assert code_of(await control_requests.leader_and_isr(lead(served))) is ErrorCode.NONE
 
     run(story)
 
@@ -489,7 +494,7 @@ def test_replica_that_is_being_made_obeys_what_is_set_meanwhile(
 
 def test_replica_obeys_settings_before_its_topic_is_shown(run: Run) -> None:
     async def story(served: Served) -> None:
-        await served.order(lead(served), 7)
+        await served.control_request(lead(served), 7)
         assert "t" not in served.broker.metadata.topics
         replica = served.broker.replica_manager.find(WHERE)
         served.broker.dynamic_configs.topic_configured("t", {"retention.ms": "7000"})
@@ -516,14 +521,16 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
     async def story(served: Served) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
         if is_shown:
-            await served.order(update())
+            await served.control_request(update())
         else:
-            await served.order(lead(served), 7)
-            await served.order(stop(4), 4)
+            await served.control_request(lead(served), 7)
+            await served.control_request(stop(4), 4)
         assert served.broker.context.effective_configs.topic("t")["retention.ms"] == 1
         await set_in_registry(served, {"retention.ms": "2", "min.insync.replicas": "2"})
         other = bytes(15) + b"x"
-        assert code_of(await served.order(lead(served, topic_id=other), 7)) is ErrorCode.NONE
+        assert (
+            code_of(await served.control_request(lead(served, topic_id=other), 7)) is ErrorCode.NONE
+        )
         replica = served.broker.replica_manager.find(WHERE)
         assert replica.log.config.retention_ms == 2
         assert replica.partition.min_insync_replicas == 2
@@ -534,14 +541,14 @@ def test_topic_that_is_created_again_unseen_does_not_obey_the_settings_of_the_ol
 def test_topic_without_id_that_is_not_published_has_its_settings_read_again(run: Run) -> None:
     async def story(served: Served) -> None:
         await set_in_registry(served, {"retention.ms": "1"}, is_new=True)
-        await served.order(lead(served, 4), 4)
+        await served.control_request(lead(served, 4), 4)
         replica = served.broker.replica_manager.find(WHERE)
         assert replica.log.config.retention_ms == 1
         await set_in_registry(served, {"retention.ms": "2"})
-        await served.order(update(4, served.broker.broker_id), 4)
+        await served.control_request(update(4, served.broker.broker_id), 4)
         assert replica.log.config.retention_ms == 2
         await set_in_registry(served, {"retention.ms": "3"})
-        await served.order(lead(served, 4, 1), 4)
+        await served.control_request(lead(served, 4, 1), 4)
         assert replica.log.config.retention_ms == 2  # the change is passed on
 
     run(story)

@@ -10,7 +10,7 @@ from typing import Any, cast
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.failures import RequestFailures
-from kavka.broker.requests.waiting import Waiting
+from kavka.broker.requests.pending_requests import PendingRequests
 
 
 class Deferred(DeferredResponse):
@@ -47,7 +47,7 @@ class Connections:
         self.story: list[str] = []
         self.now_ms = 0
         self._named: dict[str, Any] = {}
-        self.waiting = Waiting(
+        self.waiting = PendingRequests(
             lambda _context, result: self.story.append(result),
             RequestFailures(),
             cast(Any, id),

@@ -96,9 +96,9 @@ class Leader:
         self.purgatory = Purgatory(SystemClock(), room)
         if disk_fails:
             self.replicas[1].begin_append = self._fail  # type: ignore[method-assign]
-        answer = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
-        assert isinstance(answer, DelayedProduce)
-        self.deferred = answer
+        response = handle(self.replicas, self.purgatory, timeout_ms=timeout_ms)
+        assert isinstance(response, DelayedProduce)
+        self.deferred = response
         self.woken: list[None] = []
         self.deferred.call_on_wake(lambda _deferred: self.woken.append(None))
 
@@ -113,7 +113,7 @@ class Leader:
         self.replicas[number].verdict = verdict
         self.purgatory.check_and_complete(TopicPartition("t", number))
 
-    def answer(self) -> list[tuple[ErrorCode, int, str | None]]:
+    def outcomes(self) -> list[tuple[ErrorCode, int, str | None]]:
         """Return error, base offset and message of each partition."""
         made = self.deferred.take()
         if isinstance(made, bytearray):
@@ -140,7 +140,7 @@ def test_answered_when_all_partitions_are_replicated(first: int) -> None:
         assert not leader.woken
         leader.settle(1 - first, ErrorCode.NONE)
         assert leader.woken
-        assert leader.answer() == [_WRITTEN, _WRITTEN]
+        assert leader.outcomes() == [_WRITTEN, _WRITTEN]
         assert len(leader.purgatory) == 0
 
     play(story)
@@ -157,7 +157,7 @@ def test_a_refused_batch_is_reported_beside_an_acknowledged_one(
         leader.settle(0, ErrorCode.NONE)
         leader.settle(1, code)
         assert leader.woken
-        assert leader.answer() == [_WRITTEN, (code, -1, code.message)]
+        assert leader.outcomes() == [_WRITTEN, (code, -1, code.message)]
 
     play(story)
 
@@ -169,7 +169,7 @@ def test_what_became_of_a_batch_is_settled_once(first: int) -> None:
         leader.settle(first, ErrorCode.NONE)
         leader.settle(first, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # another leads; it has the batch
         leader.settle(1 - first, ErrorCode.NONE)
-        assert leader.answer() == [_WRITTEN, _WRITTEN]
+        assert leader.outcomes() == [_WRITTEN, _WRITTEN]
 
     play(story)
 
@@ -183,7 +183,7 @@ def test_a_partition_that_had_all_replicas_at_once_is_not_waited_for() -> None:
         leader.purgatory.check_and_complete(TopicPartition("t", 1))
         assert not leader.woken
         leader.settle(0, ErrorCode.NONE)
-        assert leader.answer() == [_WRITTEN, _WRITTEN]
+        assert leader.outcomes() == [_WRITTEN, _WRITTEN]
 
     play(story)
 
@@ -192,7 +192,7 @@ def test_a_disk_that_fails_under_the_second_batch_of_a_request_is_reported_at_on
     async def story() -> None:
         leader = Leader(disk_fails=True)
         assert leader.woken
-        assert [error for error, _, _ in leader.answer()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert [error for error, _, _ in leader.outcomes()] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
         assert len(leader.purgatory) == 0
 
     play(story)
@@ -224,7 +224,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
     play(story)
 
 
-def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector() -> None:
+def test_a_response_that_was_given_leaves_nothing_to_the_garbage_collector() -> None:
     async def story() -> None:
         leader = Leader()
         gc.collect()
@@ -233,7 +233,7 @@ def test_an_answer_that_was_given_leaves_nothing_to_the_garbage_collector() -> N
             kept = weakref.ref(leader.deferred._respond)  # and with it what the response is made of
             leader.settle(0, ErrorCode.NONE)
             leader.settle(1, ErrorCode.NONE)
-            leader.answer()
+            leader.outcomes()
             del leader.deferred
             assert kept() is None
         finally:
@@ -248,7 +248,7 @@ def test_what_waits_still_when_its_time_is_over_timed_out() -> None:
         leader.replicas[1].verdict = ErrorCode.NONE
         await until(lambda: leader.woken)
         late = ErrorCode.REQUEST_TIMED_OUT
-        assert leader.answer() == [(late, -1, late.message), _WRITTEN]
+        assert leader.outcomes() == [(late, -1, late.message), _WRITTEN]
 
     play(story)
 
@@ -257,7 +257,7 @@ def test_one_more_than_may_wait_is_answered_at_once() -> None:
     async def story() -> None:
         leader = Leader(room=0)
         assert leader.woken
-        assert [error for error, _, _ in leader.answer()] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        assert [error for error, _, _ in leader.outcomes()] == [ErrorCode.REQUEST_TIMED_OUT] * 2
         leader.deferred.cancel()
 
     play(story)

@@ -160,8 +160,8 @@ def test_a_client_that_logged_in_by_a_token_may_not_ask_about_tokens(run: Run) -
             RenewDelegationTokenRequest(hmac=token.hmac),
             DescribeDelegationTokenRequest(),
         ):
-            answer = await peer.send(request)
-            assert answer.error_code == _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            response = await peer.send(request)
+            assert response.error_code == _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         peer.close()
 
     run(story)
@@ -191,8 +191,8 @@ def test_through_a_plaintext_listener_no_token_is_given(run: Run, tmp_path: Path
             CreateDelegationTokenRequest(max_lifetime_ms=-1),
             DescribeDelegationTokenRequest(),
         ):
-            answer = await peer.send(request)
-            assert answer.error_code == _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            response = await peer.send(request)
+            assert response.error_code == _E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         peer.close()
 
     run(
@@ -270,8 +270,8 @@ def test_znodes_that_cannot_be_read_are_passed_over_and_tokens_outlive_the_broke
     run(after, **{"delegation.token.secret.key": None, "delegation.token.master.key": SECRET})
 
 
-class LateAnswers:
-    """A registry whose answers to reads come an iteration later, as over a network."""
+class LateReplies:
+    """A registry whose responses to reads come an iteration later, as over a network."""
 
     def __init__(self, registry: Any) -> None:
         self._registry = registry
@@ -294,7 +294,7 @@ def test_no_change_is_lost_between_two_brokers(run: Run) -> None:
         assert tokens is not None
         token = await alice.create_delegation_token()
         context = copy(server.broker.context)
-        context.registry = LateAnswers(server.broker.registry)
+        context.registry = LateReplies(server.broker.registry)
         other = DelegationTokens(context, SECRET)  # of another broker
         await other.start()
 
@@ -336,10 +336,10 @@ def test_a_token_that_is_removed_while_its_credential_is_made_lets_nobody_in(run
         tokens = server.broker.security.tokens
         assert tokens is not None
         token = await alice.create_delegation_token()
-        answer = tokens.login(SCRAM_MECHANISMS["SCRAM-SHA-256"], token.token_id)
-        assert isinstance(answer, Awaitable)  # made on a thread
+        response = tokens.login(SCRAM_MECHANISMS["SCRAM-SHA-256"], token.token_id)
+        assert isinstance(response, Awaitable)  # made on a thread
         await alice.expire_delegation_token(token.hmac)
-        credential = await answer
+        credential = await response
         assert credential.fault is not None
         assert credential.fault.startswith("unknown delegation token")
 

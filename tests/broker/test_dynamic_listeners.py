@@ -38,9 +38,9 @@ OWN = "PLAINTEXT://127.0.0.1:0"
 
 async def change(served: Served, *settings: tuple[str, int, str | None]) -> str:
     """Change settings of broker 0, and return why not."""
-    (answer,) = await altered(served, (BROKER, "0", list(settings)))
-    assert answer.error_code in (0, ErrorCode.INVALID_REQUEST)
-    return answer.error_message or ""
+    (response,) = await altered(served, (BROKER, "0", list(settings)))
+    assert response.error_code in (0, ErrorCode.INVALID_REQUEST)
+    return response.error_message or ""
 
 
 async def listen(served: Served, *more: str) -> str:
@@ -67,8 +67,8 @@ def login(password: str) -> PeerSecurity:
 
 
 async def shown_port(peer: Peer) -> int:
-    answer: Any = await peer.send(MetadataRequest(topics=[]))
-    return int(answer.brokers[0].port)
+    response: Any = await peer.send(MetadataRequest(topics=[]))
+    return int(response.brokers[0].port)
 
 
 def test_a_listener_is_added_advertised_and_removed(run: Run) -> None:
@@ -89,7 +89,7 @@ def test_a_listener_is_added_advertised_and_removed(run: Run) -> None:
     run(story, **SETTINGS)
 
 
-def test_the_answer_to_the_removal_of_its_own_listener_arrives(run: Run) -> None:
+def test_the_response_to_the_removal_of_its_own_listener_arrives(run: Run) -> None:
     async def story(served: Served) -> None:
         assert await listen(served, "MORE://127.0.0.1:0") == ""
         ports = await until_advertised(served, "MORE")

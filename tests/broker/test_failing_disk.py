@@ -68,8 +68,8 @@ def test_deleted_records_are_not_confirmed_by_a_failed_disk(run: Run, tmp_path: 
         (tmp_path / "two").rename(tmp_path / "gone")
         asked = DeleteRecordsRequestPartition(partition_index=index, offset=1)
         topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
-        answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=5000))
-        (partition,) = answer.topics[0].partitions
+        response = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=5000))
+        (partition,) = response.topics[0].partitions
         assert partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert partition.low_watermark == -1
 

@@ -115,7 +115,7 @@ def questions(offset: int) -> list[tuple[Any, int]]:
 
 
 def error_of(response: Any) -> ErrorCode:
-    """Return the partition's error of any of the answers."""
+    """Return the partition's error of any of the responses."""
     topics = getattr(response, "responses", None) or response.topics
     rows = getattr(topics[0], "partition_responses", None) or topics[0].partitions
     return ErrorCode.of(rows[0].error_code)
@@ -177,8 +177,8 @@ async def story(broker: Broker, peers: list[Peer], disk: SwapDisk) -> int:
         )
         await peers[0].send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000))
     for index in range(30):
-        answer = await produce(peers[0], TP, records(index))
-        assert answer.error_code == ErrorCode.NONE
+        response = await produce(peers[0], TP, records(index))
+        assert response.error_code == ErrorCode.NONE
     replica: Any = broker.replica_manager.find(TP)
     assert replica.log.path.endswith("/data/t-0")
     clients = Clients(peers)

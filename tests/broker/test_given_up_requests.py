@@ -158,7 +158,7 @@ class Held:
             "fetches": len(broker.fetch_purgatory),
             "produces": len(broker.produce_purgatory),
             "second stages": len(dispatcher.in_second_stage()),
-            "woken": len(dispatcher._responses.waiting._woken),
+            "woken": len(dispatcher._responses.pending._woken),
             "connections": len(dispatcher.connections.keys() - self._connections),
             "waiting": sum(len(state.waiting) for state in dispatcher.connections.values()),
             "blocked": sum(one.is_blocked for one in dispatcher.connections),

@@ -198,7 +198,7 @@ def test_a_static_member_that_comes_back_fences_its_former_self(run: Run) -> Non
 # Leaving
 
 
-def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
+def test_each_member_that_leaves_has_its_own_response(run: Run) -> None:
     async def story(served: Served) -> None:
         await ready(served)
         member_id, _generation = await member(served, "i")
@@ -222,7 +222,7 @@ def test_each_member_that_leaves_has_its_own_answer(run: Run) -> None:
     run(story)
 
 
-def test_an_old_version_has_one_answer_for_its_one_member(run: Run) -> None:
+def test_an_old_version_has_one_response_for_its_one_member(run: Run) -> None:
     async def story(served: Served) -> None:
         await ready(served)
         request = LeaveGroupRequest(group_id="g", member_id="nonexistent")
@@ -407,7 +407,7 @@ def test_waiting_members_are_answered_when_their_coordinator_stops(run: Run) -> 
             if len(group.members) == 1 + len(waiting):
                 break
         await served.broker.stop()
-        answers = await asyncio.gather(*waiting)
-        assert {answer.error_code for answer in answers} == {ErrorCode.NOT_COORDINATOR}
+        responses = await asyncio.gather(*waiting)
+        assert {response.error_code for response in responses} == {ErrorCode.NOT_COORDINATOR}
 
     run(story)

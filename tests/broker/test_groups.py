@@ -130,8 +130,8 @@ def test_a_retention_beyond_all_time_is_kept_within_the_logs_bits(
         request = OffsetCommitRequest(group_id="g", topics=[topic], retention_time_ms=retention_ms)
         await find(served, "g")
         assert await commit(served, "g", 0) == ErrorCode.NONE
-        answer = await served.send(request, 2)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+        response = await served.send(request, 2)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
 
     run(story)
     assert "request failed" not in caplog.text

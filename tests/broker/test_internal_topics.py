@@ -74,9 +74,11 @@ def test_only_the_coordinator_writes_an_internal_topic(run: Run, client_id: str)
     async def story(served: Served) -> None:
         await find_coordinator(served, "g", 0)
         peer = await Peer.connect(TcpNetwork(), "127.0.0.1", served.port, client_id=client_id)
-        answer = await produce(peer, TopicPartition(OFFSETS_TOPIC, 0), batch_of(b"k", b"v"), acks=1)
+        response = await produce(
+            peer, TopicPartition(OFFSETS_TOPIC, 0), batch_of(b"k", b"v"), acks=1
+        )
         peer.close()
-        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     run(story)
 

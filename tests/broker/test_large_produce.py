@@ -63,8 +63,8 @@ def test_others_append_while_a_large_batch_is_checked(run: Run, codec: Compressi
             await until_a_check_waits(served)
             first = await other.produce("t", b"small")
             assert not sent.done()
-        answer = await sent
-        assert (first.base_offset, answer.error_code, answer.base_offset) == (0, 0, 1)
+        response = await sent
+        assert (first.base_offset, response.error_code, response.base_offset) == (0, 0, 1)
         found = await served.fetch("t", 1)
         assert found.high_watermark == 1 + LARGE
 
@@ -88,8 +88,8 @@ def test_requests_of_a_connection_stay_in_order_behind_a_large_one(run: Run) -> 
             assert not first.done()
             assert not second.done()
             assert not third.done()
-        answers = await asyncio.gather(first, second)
-        assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, LARGE)]
+        responses = await asyncio.gather(first, second)
+        assert [(one.error_code, one.base_offset) for one in responses] == [(0, 0), (0, LARGE)]
         assert (await third).error_code == 0
 
     run(story)
@@ -116,8 +116,8 @@ def test_requests_stay_in_order_behind_one_that_is_decoded_in_slices_too(run: Ru
             assert not second.done()
         row = (await first).responses[0].partition_responses[0]
         assert (row.error_code, row.base_offset) == (0, 0)
-        answer = await second
-        assert (answer.error_code, answer.base_offset) == (0, LARGE)
+        response = await second
+        assert (response.error_code, response.base_offset) == (0, LARGE)
 
     run(story)
 
@@ -162,8 +162,8 @@ def test_a_large_batch_that_is_damaged_is_refused_and_its_connection_goes_on(run
         damaged[CRC_START + 1] |= Compression.GZIP
         crc = crc32c(memoryview(damaged)[CRC_START:])
         damaged[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        answer = await served.produce_bytes("t", damaged)
-        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        response = await served.produce_bytes("t", damaged)
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
         assert (await served.produce_bytes("t", batch)).base_offset == 0
 
     run(story)
@@ -189,8 +189,8 @@ def test_a_request_of_many_batches_is_appended_in_slices(run: Run) -> None:
                 await asyncio.sleep(0)
 
         watching = asyncio.ensure_future(watch())
-        answer = await served.send(request_of([builder.build() for _ in range(1000)]), 9)
-        rows = answer.responses[0].partition_responses
+        response = await served.send(request_of([builder.build() for _ in range(1000)]), 9)
+        rows = response.responses[0].partition_responses
         assert [row.base_offset for row in rows] == list(range(1000))
         await watching
         assert max(after - before for before, after in pairwise(seen)) < 200
@@ -207,8 +207,8 @@ def test_what_a_request_decompresses_to_has_a_bound(
     async def story(served: Served) -> None:
         await served.topic("t")
         batch = large(codec)
-        answer = await served.send(request_of([batch] * 4), 9)
-        rows = answer.responses[0].partition_responses
+        response = await served.send(request_of([batch] * 4), 9)
+        rows = response.responses[0].partition_responses
         too_large = ErrorCode.MESSAGE_TOO_LARGE
         assert [row.error_code for row in rows] == [0, 0, too_large, too_large]
 
@@ -238,11 +238,11 @@ def test_a_large_batch_of_a_transaction_is_checked_before_its_coordinator_is_ask
             sent = asyncio.ensure_future(served.send(request, 9))
             await until_a_check_waits(served)
             assert not log.producers.knows(producer.producer_id)
-        answer = (await sent).responses[0].partition_responses[0]
+        response = (await sent).responses[0].partition_responses[0]
         if is_member:
-            assert (answer.error_code, answer.base_offset) == (0, 0)
+            assert (response.error_code, response.base_offset) == (0, 0)
         else:
-            assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+            assert response.error_code == ErrorCode.INVALID_TXN_STATE
         assert log.log_end_offset == (LARGE if is_member else 0)
 
     run(story, **SETTINGS)

@@ -29,7 +29,7 @@ async def ask(
 
 
 @pytest.mark.parametrize(
-    ("epoch", "answer"),
+    ("epoch", "response"),
     [
         (-1, NOTHING),  # an undefined epoch
         (0, (0, 2)),  # ended where epoch 3 began
@@ -38,7 +38,9 @@ async def ask(
         (4, NOTHING),  # has not begun
     ],
 )
-def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple[int, int]) -> None:
+def test_an_epoch_ends_where_the_next_begins(
+    run: Run, epoch: int, response: tuple[int, int]
+) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
         await served.produce("t", b"a", b"b")
@@ -46,7 +48,7 @@ def test_an_epoch_ends_where_the_next_begins(run: Run, epoch: int, answer: tuple
         replica.partition.leader_epoch = 3
         replica.log.assign_epoch(3, 2)
         await served.produce("t", b"c")
-        assert await ask(served, epoch) == (ErrorCode.NONE, answer)
+        assert await ask(served, epoch) == (ErrorCode.NONE, response)
 
     run(story)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kavka.broker.control import adoption
-from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.broker.coordination.group_shard_runtime import GroupCounts, GroupShardRuntime
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.core.group.events import DeleteGroup
 from kavka.core.group.group import MembersMemory
@@ -50,16 +50,15 @@ def offsets_of_a_group(codec: Compression, metadata: str) -> bytearray:
 def runtime_over(served: Served) -> GroupShardRuntime:
     broker = served.broker
     replica = served.replica(TopicPartition("__consumer_offsets", 0))
-    disk = broker.environment.disk
     return GroupShardRuntime(
         replica,
         GroupSettings(),
         Compression.NONE,
         5_000,
         broker.clock,
-        disk,
-        BatchDecoder(disk),
+        BatchDecoder(broker.environment.disk),
         MembersMemory(),
+        GroupCounts(),
     )
 
 

@@ -38,8 +38,8 @@ async def level(served: Served, name: str) -> str:
 
 
 async def change(served: Served, *changes: Change, entity: str = "0") -> Any:
-    (answer,) = await altered(served, (LOGGER, entity, list(changes)))
-    return answer
+    (response,) = await altered(served, (LOGGER, entity, list(changes)))
+    return response
 
 
 def test_a_level_is_set_and_taken_away_again(run: Run) -> None:
@@ -77,8 +77,8 @@ def test_a_bad_change_is_refused_with_all_that_come_with_it(
 
     async def story(served: Served) -> None:
         before = await level(served, other)
-        answer = await change(served, (other, SET, "FATAL"), (name, what, value))
-        assert answer.error_code == code
+        response = await change(served, (other, SET, "FATAL"), (name, what, value))
+        assert response.error_code == code
         assert await level(served, other) == before
 
     run(story)
@@ -88,8 +88,8 @@ def test_a_bad_change_is_refused_with_all_that_come_with_it(
 def test_loggers_of_another_broker_are_refused(run: Run, entity: str) -> None:
     async def story(served: Served) -> None:
         assert (await described(served, LOGGER, entity)).error_code == ErrorCode.INVALID_REQUEST
-        answer = await change(served, ("root", SET, "INFO"), entity=entity)
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        response = await change(served, ("root", SET, "INFO"), entity=entity)
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
     run(story)
 
@@ -100,7 +100,7 @@ def test_levels_are_not_replaced_all_at_once(run: Run) -> None:
         asked = AlterConfigsRequestResource(
             resource_type=LOGGER, resource_name="0", configs=[config]
         )
-        (answer,) = (await served.send(AlterConfigsRequest(resources=[asked]))).responses
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        (response,) = (await served.send(AlterConfigsRequest(resources=[asked]))).responses
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
     run(story)

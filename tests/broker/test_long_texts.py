@@ -1,4 +1,4 @@
-"""A refusal that repeats what the client sent fits into an answer, however long that was."""
+"""A refusal that repeats what the client sent fits into a response, however long that was."""
 
 from __future__ import annotations
 
@@ -44,50 +44,50 @@ def test_long_message_is_cut_and_says_how_long_it_was() -> None:
     assert error_message("x" * 50_000) == "x" * 1_000 + "... (50000 characters)"
 
 
-def test_topics_with_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+def test_topics_with_the_longest_names_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         assert (await served.create(LONGEST)).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         topic = CreatePartitionsRequestTopic(name=LONGEST, count=5)
-        answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
-        assert answer.results[0].error_code != 0
+        response = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
+        assert response.results[0].error_code != 0
 
     run(story)
 
 
-def test_quotas_and_credentials_of_the_longest_names_are_refused_in_an_answer(run: Any) -> None:
+def test_quotas_and_credentials_of_the_longest_names_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         component = DescribeClientQuotasRequestComponent(entity_type=LONGEST)
-        answer = await served.send(DescribeClientQuotasRequest(components=[component]))
-        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        response = await served.send(DescribeClientQuotasRequest(components=[component]))
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         user = DescribeUserScramCredentialsRequestUserName(name=LONGEST)
-        answer = await served.send(DescribeUserScramCredentialsRequest(users=[user]))
-        assert answer.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
+        response = await served.send(DescribeUserScramCredentialsRequest(users=[user]))
+        assert response.results[0].error_code == ErrorCode.RESOURCE_NOT_FOUND
 
     run(story)
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_configs_of_the_longest_names_are_refused_in_an_answer(run: Any, version: int) -> None:
+def test_configs_of_the_longest_names_are_refused_in_a_response(run: Any, version: int) -> None:
     async def story(served: Served) -> None:
         for kind in (2, 4):
             asked = DescribeConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
-            answer = await served.send(DescribeConfigsRequest(resources=[asked]), version)
-            assert answer.results[0].error_code != 0
+            response = await served.send(DescribeConfigsRequest(resources=[asked]), version)
+            assert response.results[0].error_code != 0
             changed = AlterConfigsRequestResource(resource_type=kind, resource_name=LONGEST)
-            answer = await served.send(AlterConfigsRequest(resources=[changed]))
-            assert answer.responses[0].error_code != 0
+            response = await served.send(AlterConfigsRequest(resources=[changed]))
+            assert response.responses[0].error_code != 0
 
     run(story)
 
 
-def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run: Any) -> None:
+def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_a_response(run: Any) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
         assigned = CreatePartitionsRequestAssignment(broker_ids=MANY)
         topic = CreatePartitionsRequestTopic(name="t", count=2, assignments=[assigned])
-        answer = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
-        assert answer.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        assert answer.results[0].error_message == (
+        response = await served.send(CreatePartitionsRequest(topics=[topic], timeout_ms=1_000))
+        assert response.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert response.results[0].error_message == (
             "100000 replicas are more than a partition can have: 32767."
         )
         moved = AlterPartitionReassignmentsRequestTopic(
@@ -97,8 +97,8 @@ def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_an_answer(run:
             ],
         )
         request = AlterPartitionReassignmentsRequest(topics=[moved], timeout_ms=1_000)
-        answer = await served.send(request)
-        found = answer.responses[0].partitions[0].error_code
+        response = await served.send(request)
+        found = response.responses[0].partitions[0].error_code
         assert found == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
     run(story)
@@ -118,8 +118,8 @@ def test_member_id_of_the_longest_instance_id_fits(run: Any, instance: str) -> N
         while (await served.send(FindCoordinatorRequest(key="g"), 3)).error_code:
             pass
         for version in (5, 9):
-            answer = await served.send(request, version)
-            assert answer.error_code == 0
-            assert len(answer.member_id.encode()) <= 32_767
+            response = await served.send(request, version)
+            assert response.error_code == 0
+            assert len(response.member_id.encode()) <= 32_767
 
     run(story)

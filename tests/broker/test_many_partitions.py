@@ -129,7 +129,7 @@ def test_what_is_kept_is_bounded_by_topics_and_by_forms(monkeypatch: pytest.Monk
     assert set(kept[Form(12, 0)]) == {"t"}
 
 
-def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> None:
+def test_a_response_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> None:
     async def story(served: Served) -> None:
         metadata = served.broker.metadata
         metadata.put_topic(topic("large", 5 * PIECE))
@@ -137,8 +137,8 @@ def test_an_answer_with_a_large_topic_is_made_in_turns_and_whole(run: Run) -> No
         for version in (0, 5, 9, 12):
             asked = [[MetadataRequestTopic(name="large")], None if version else []]
             for topics in asked:
-                answer = await served.send(MetadataRequest(topics=topics), version)
-                shown = {each.name: each.partitions for each in answer.topics}
+                response = await served.send(MetadataRequest(topics=topics), version)
+                shown = {each.name: each.partitions for each in response.topics}
                 assert [row.partition_index for row in shown["large"]] == list(range(5 * PIECE))
                 assert {row.leader_id for row in shown["large"]} == {0}
         codes = [row.error_code for row in shown["dead"]]
@@ -156,8 +156,8 @@ def test_topics_that_are_asked_for_by_id_are_answered_so(run: Run) -> None:
         (found,) = (await served.send(MetadataRequest(topics=[by_id]), 12)).topics
         assert (found.name, found.error_code, len(found.partitions)) == ("t", 0, 2)
         missing = MetadataRequestTopic(name=None, topic_id=b"x" * 16)
-        answer = await served.send(MetadataRequest(topics=[by_id, missing]), 12)
-        assert [each.error_code for each in answer.topics] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
+        response = await served.send(MetadataRequest(topics=[by_id, missing]), 12)
+        assert [each.error_code for each in response.topics] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
 
     run(story)
 
@@ -237,10 +237,10 @@ def test_topics_of_one_request_are_deleted_in_the_order_of_the_request(run: Run)
         topics = [served.new_topic(name) for name in names]
         await served.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
         asked = [DeleteTopicsRequestTopic(name=name) for name in [*names, "unknown"]]
-        answer = await served.send(DeleteTopicsRequest(topics=asked, timeout_ms=30_000))
-        assert [each.name for each in answer.responses] == [*names, "unknown"]
+        response = await served.send(DeleteTopicsRequest(topics=asked, timeout_ms=30_000))
+        assert [each.name for each in response.responses] == [*names, "unknown"]
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert [each.error_code for each in answer.responses] == [0] * 70 + [missing]
+        assert [each.error_code for each in response.responses] == [0] * 70 + [missing]
         assert not len(served.broker.replica_manager.store)
 
     run(story)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kavka.broker.coordination.markers import TransactionMarkerManager
+from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
@@ -38,22 +38,24 @@ class ScriptedWriter:
         self.requests: list[WriteTxnMarkersRequest] = []
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        answer: asyncio.Future[WriteTxnMarkersResponse] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[WriteTxnMarkersResponse] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.requests.append(request)
         asked = [(m.producer_id, topic.name) for m in request.markers for topic in m.topics]
-        self.waiting.append((asked, answer))
-        return await answer
+        self.waiting.append((asked, response))
+        return await response
 
     async def asked(self, count: int = 1) -> list[Asked]:
         """Return what is asked for, when there are so many requests."""
         await until(lambda: len(self.waiting) >= count)
         for _ in range(10):
             await asyncio.sleep(0)
-        return [asked for asked, _answer in self.waiting]
+        return [asked for asked, _response in self.waiting]
 
     def answer(self, index: int = 0, **codes: ErrorCode) -> None:
         """Answer a request; a topic that is not named has its markers."""
-        asked, answer = self.waiting.pop(index)
+        asked, response = self.waiting.pop(index)
         markers = [
             WriteTxnMarkersResponseMarker(
                 producer_id=producer_id,
@@ -70,12 +72,12 @@ class ScriptedWriter:
             )
             for producer_id, topic in asked
         ]
-        answer.set_result(WriteTxnMarkersResponse(markers=markers))
+        response.set_result(WriteTxnMarkersResponse(markers=markers))
 
     def fail(self, error: Exception) -> None:
         """Lose a request."""
-        _asked, answer = self.waiting.pop(0)
-        answer.set_exception(error)
+        _asked, response = self.waiting.pop(0)
+        response.set_exception(error)
 
 
 class Coordinator:
@@ -183,7 +185,7 @@ def test_many_slow_partitions_do_not_delay_another(run: Run) -> None:
             markers.send(coordinator, effect(index, TopicPartition("slow", index)))
             await asyncio.sleep(0)
         markers.send(coordinator, effect(9, U))
-        await until(lambda: [(9, "u")] in [asked[-1:] for asked, _answer in writer.waiting])
+        await until(lambda: [(9, "u")] in [asked[-1:] for asked, _response in writer.waiting])
         assert sum(len(asked) for asked in await writer.asked()) == 7
 
     play(run, story)

@@ -43,8 +43,8 @@ async def alter(served: Served, kind: int, entity: str, **changes: str | None) -
         (name.replace("__", "."), DELETE if value is None else SET, value)
         for name, value in changes.items()
     ]
-    (answer,) = await altered(served, (kind, entity, settings))
-    return answer.error_code, answer.error_message or ""
+    (response,) = await altered(served, (kind, entity, settings))
+    return response.error_code, response.error_message or ""
 
 
 async def replace(served: Served, kind: int, entity: str, overrides: dict[str, str]) -> int:

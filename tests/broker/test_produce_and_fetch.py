@@ -14,7 +14,7 @@ from kavka.broker.partitions.replica import ACKS_ALL, AppendOutcome
 from kavka.broker.produce.produce_outcomes import PartitionOutcome, TopicOutcomes, waiting
 from kavka.broker.requests.deferred import DeferredResponse
 from kavka.broker.requests.failures import RequestFailures
-from kavka.broker.requests.waiting import Waiting
+from kavka.broker.requests.pending_requests import PendingRequests
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey
@@ -98,16 +98,19 @@ def test_a_fetch_that_waits_is_answered_in_the_turn_after_the_append(run: Run) -
             context, FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=topics)
         )
         assert isinstance(deferred, DeferredResponse)
-        answers: list[Any] = []
-        waiting = Waiting(
-            lambda _context, result: answers.append(result), RequestFailures(), answers.append, int
+        responses: list[Any] = []
+        waiting = PendingRequests(
+            lambda _context, result: responses.append(result),
+            RequestFailures(),
+            responses.append,
+            int,
         )
         waiting.defer(context, deferred)
         broker.replica_manager.find(TopicPartition("t", 0)).append_internal(batch(b"at once"))
         assert len(broker.fetch_purgatory) == 0
-        assert answers == []  # the producer is answered first
+        assert responses == []  # the producer is answered first
         await asyncio.sleep(0)
-        (response,) = answers
+        (response,) = responses
         if not isinstance(
             response, FetchResponse
         ):  # the file system does not report what is cached
@@ -154,8 +157,8 @@ def test_a_part_of_a_batch_is_not_all_that_a_partition_gets(run: Run) -> None:
             for p in (0, 1)
         ]
         request = FetchRequest(topics=[FetchRequestTopic(topic="t", partitions=asked)])
-        answer = await served.send(request, 12)
-        first, second = answer.responses[0].partitions
+        response = await served.send(request, 12)
+        first, second = response.responses[0].partitions
         assert len(first.records) > 150
         assert (second.error_code, second.high_watermark, len(second.records)) == (0, 1, 0)
 
@@ -261,8 +264,8 @@ def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
         await served.topic("t")
         damaged = batch(b"value")
         damaged[-1] ^= 1
-        answer = await served.produce_bytes("t", damaged)
-        assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+        response = await served.produce_bytes("t", damaged)
+        assert response.error_code == ErrorCode.CORRUPT_MESSAGE
         assert await served.read("t") == []
 
     run(story)
@@ -271,8 +274,8 @@ def test_a_damaged_batch_is_refused_and_leaves_nothing(run: Run) -> None:
 def test_a_batch_above_the_limit_is_refused(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
-        answer = await served.produce("t", b"x" * 2000)
-        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        response = await served.produce("t", b"x" * 2000)
+        assert response.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
     run(story, message__max__bytes="1000")
 
@@ -283,8 +286,8 @@ def test_clients_may_not_write_markers_or_internal_topics(run: Run) -> None:
         await served.topic("__consumer_offsets")
         marker = encode_end_marker(EndMarker(ControlType.COMMIT, 0), 1, 0, 0)
         assert (await served.produce_bytes("t", marker)).error_code == ErrorCode.INVALID_RECORD
-        answer = await served.produce("__consumer_offsets", b"x")
-        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        response = await served.produce("__consumer_offsets", b"x")
+        assert response.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     run(story)
 
@@ -292,8 +295,8 @@ def test_clients_may_not_write_markers_or_internal_topics(run: Run) -> None:
 def test_acks_other_than_kafkas_are_refused(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
-        answer = await served.produce("t", b"a", acks=2)
-        assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+        response = await served.produce("t", b"a", acks=2)
+        assert response.error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
     run(story)
 
@@ -362,9 +365,9 @@ def test_producers_are_remembered_across_a_restart(run: Run) -> None:
 def test_log_append_time_stamps_the_batch(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
-        answer = await served.produce("t", b"a")
+        response = await served.produce("t", b"a")
         (record,) = await served.read("t")
-        assert answer.log_append_time_ms == record.timestamp > 1_700_000_000_000
+        assert response.log_append_time_ms == record.timestamp > 1_700_000_000_000
         assert record.timestamp_type == 1
 
     run(story, log__message__timestamp__type="LogAppendTime")
@@ -416,8 +419,8 @@ def test_a_session_returns_only_changes(run: Run) -> None:
         assert (await served.send(following, 11)).responses == []
         await served.produce("t", b"a")
         following.session_epoch = 2
-        answer = await served.send(following, 11)
-        assert len(answer.responses[0].partitions[0].records) > 0
+        response = await served.send(following, 11)
+        assert len(response.responses[0].partitions[0].records) > 0
         following.session_epoch = 2
         refused = await served.send(following, 11)
         assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -486,8 +489,8 @@ def test_damaged_records_are_an_error_of_a_search_by_time(run: Run, tmp_path: Pa
             file.write(b"\xff\xff")
         asked = ListOffsetsRequestPartition(partition_index=0, timestamp=0)
         topic = ListOffsetsRequestTopic(name="t", partitions=[asked])
-        answer = await served.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
+        response = await served.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 8)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
 
     run(story)
 

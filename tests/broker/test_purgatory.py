@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kavka.broker.requests.purgatory import Purgatory
-from kavka.core.delayed import CHECKED_KEYS
+from kavka.core.delayed_operations import CHECKED_KEYS
 
 
 class Clock:

@@ -376,7 +376,7 @@ def test_a_look_at_the_node_that_the_registry_does_not_answer_is_made_again() ->
                 raise
 
         session.stat = noted  # type: ignore[method-assign]
-        session.delay_ms = 150  # a watch comes, an answer comes too late
+        session.delay_ms = 150  # a watch comes, a response comes too late
         other = FaultySession(znode_server)
         await other.delete(PATH)
         await registration(other, 9092).register()

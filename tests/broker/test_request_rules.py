@@ -88,16 +88,16 @@ def test_validation_shows_the_topic_that_would_be(run: Run) -> None:
     async def story(served: Served) -> None:
         wanted = served.new_topic("t", 3, retention__ms="1000")
         request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000, validate_only=True)
-        (answer,) = (await served.send(request)).topics
-        assert (answer.error_code, answer.topic_id) == (ErrorCode.NONE, bytes(16))
-        assert (answer.num_partitions, answer.replication_factor) == (3, 1)
-        shown = {row.name: (row.value, row.config_source) for row in answer.configs}
+        (response,) = (await served.send(request)).topics
+        assert (response.error_code, response.topic_id) == (ErrorCode.NONE, bytes(16))
+        assert (response.num_partitions, response.replication_factor) == (3, 1)
+        shown = {row.name: (row.value, row.config_source) for row in response.configs}
         assert shown["retention.ms"] == ("1000", 1)
         assert shown["cleanup.policy"] == ("delete", 5)
         assert served.broker.metadata.topics == {}
         request.validate_only = False
         (created,) = (await served.send(request)).topics
-        assert created.configs == answer.configs
+        assert created.configs == response.configs
 
     run(story)
 
@@ -105,9 +105,9 @@ def test_validation_shows_the_topic_that_would_be(run: Run) -> None:
 def test_a_topic_that_is_created_twice_in_a_request_is_not_created(run: Run) -> None:
     async def story(served: Served) -> None:
         topics = [served.new_topic("t"), served.new_topic("u"), served.new_topic("t")]
-        answers = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=5000))).topics
+        responses = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=5000))).topics
         refused = ErrorCode.INVALID_REQUEST
-        assert [(a.name, a.error_code) for a in answers] == [
+        assert [(a.name, a.error_code) for a in responses] == [
             ("t", refused),
             ("u", ErrorCode.NONE),
             ("t", refused),
@@ -122,9 +122,9 @@ def test_the_log_of_a_raft_cluster_is_no_topic(run: Run) -> None:
         request = CreateTopicsRequest(
             topics=[served.new_topic("__cluster_metadata")], timeout_ms=5000
         )
-        (answer,) = (await served.send(request)).topics
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
-        assert "prohibited" in answer.error_message
+        (response,) = (await served.send(request)).topics
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+        assert "prohibited" in response.error_message
 
     run(story)
 
@@ -134,8 +134,8 @@ def test_a_topic_that_grows_twice_in_a_request_is_refused_once(run: Run) -> None
         await served.topic("t")
         topics = [CreatePartitionsRequestTopic(name="t", count=n, assignments=None) for n in (2, 3)]
         request = CreatePartitionsRequest(topics=topics, timeout_ms=5000)
-        (answer,) = (await served.send(request)).results
-        assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+        (response,) = (await served.send(request)).results
+        assert (response.name, response.error_code) == ("t", ErrorCode.INVALID_REQUEST)
         assert len(served.broker.metadata.topics["t"].partitions) == 1
 
     run(story)
@@ -153,8 +153,8 @@ def test_a_topic_that_is_deleted_twice_in_a_request_stays(run: Run) -> None:
         neither = DeleteTopicsRequestTopic(name=None)
         for topics in ([by_name, by_name], [by_id, by_id], [by_name, by_id], [both], [neither]):
             request = DeleteTopicsRequest(topics=topics, timeout_ms=5000)
-            answers = (await served.send(request)).responses
-            codes = {answer.error_code for answer in answers}
+            responses = (await served.send(request)).responses
+            codes = {response.error_code for response in responses}
             assert codes == {ErrorCode.INVALID_REQUEST}, topics
         assert "t" in served.broker.metadata.topics
         (old,) = (
@@ -171,10 +171,14 @@ def test_a_topic_is_deleted_by_its_id(run: Run) -> None:
         topic_id = served.broker.metadata.topics["t"].topic_id
         topic = DeleteTopicsRequestTopic(name=None, topic_id=topic_id)
         request = DeleteTopicsRequest(topics=[topic], timeout_ms=5000)
-        (answer,) = (await served.send(request)).responses
-        assert (answer.name, answer.topic_id, answer.error_code) == ("t", topic_id, ErrorCode.NONE)
-        (answer,) = (await served.send(request)).responses
-        assert (answer.name, answer.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+        (response,) = (await served.send(request)).responses
+        assert (response.name, response.topic_id, response.error_code) == (
+            "t",
+            topic_id,
+            ErrorCode.NONE,
+        )
+        (response,) = (await served.send(request)).responses
+        assert (response.name, response.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
     run(story)
 
@@ -214,8 +218,8 @@ def test_disabled_deletion_is_said_so_that_each_version_understands(
     async def story(served: Served) -> None:
         await served.topic("t")
         request = DeleteTopicsRequest(topic_names=["t", "nonexistent"], timeout_ms=5000)
-        answers = (await served.send(request, version)).responses
-        assert [answer.error_code for answer in answers] == [code, code]
+        responses = (await served.send(request, version)).responses
+        assert [response.error_code for response in responses] == [code, code]
         assert "t" in served.broker.metadata.topics
 
     run(story, delete__topic__enable="false")
@@ -278,9 +282,9 @@ def test_no_keys_mean_all_keys(run: Run) -> None:
 
 async def alter(served: Served, *resources: Resource) -> Any:
     """Return code and message of IncrementalAlterConfigs, one for the lot when they are the same."""
-    answers = await altered(served, *resources)
-    (answer,) = {(answer.error_code, answer.error_message) for answer in answers}
-    return answer
+    responses = await altered(served, *resources)
+    (response,) = {(response.error_code, response.error_message) for response in responses}
+    return response
 
 
 @pytest.mark.parametrize(
@@ -327,8 +331,8 @@ def test_only_lists_are_appended_to(
         await served.topic("t")
         key = "retention.ms" if kind == TOPIC else "log.retention.ms"
         reason = f"Config value {verb} is not allowed for config key: {key}"
-        answer = await alter(served, (kind, name, [(key, operation, "1")]))
-        assert answer == (ErrorCode.INVALID_CONFIG, reason)
+        response = await alter(served, (kind, name, [(key, operation, "1")]))
+        assert response == (ErrorCode.INVALID_CONFIG, reason)
 
     run(story)
 
@@ -359,10 +363,10 @@ def test_a_whole_set_that_contradicts_itself_changes_nothing(
         resource = AlterConfigsRequestResource(
             resource_type=TOPIC, resource_name="t", configs=configs
         )
-        (answer,) = (await served.send(AlterConfigsRequest(resources=[resource]))).responses
-        assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, message)
+        (result,) = (await served.send(AlterConfigsRequest(resources=[resource]))).responses
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, message)
         response = await served.send(AlterConfigsRequest(resources=[resource, resource]))
-        messages = {answer.error_message for answer in response.responses}
+        messages = {result.error_message for result in response.responses}
         assert messages == {"Each resource must appear at most once."}
         assert served.broker.context.effective_configs.topic_overrides("t") == {}
 

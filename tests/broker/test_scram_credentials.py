@@ -315,7 +315,7 @@ def test_a_user_that_was_deleted_unseen_is_refused_in_another_session_of_the_reg
 
 
 def test_a_user_cannot_find_out_how_unknown_users_are_answered() -> None:
-    """The user of the first name knows his server key; a change of another name changes the answer all the same."""
+    """The user of the first name knows his server key; a change of another name changes the response all the same."""
 
     def imitated(password: str) -> ScramCredential:
         credentials = ScramCredentials(b"")

@@ -54,7 +54,7 @@ def test_stall_is_logged_with_the_api_that_took_longest(caplog: pytest.LogCaptur
     ]
 
 
-def test_stall_of_an_answer_or_a_duty_names_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_stall_of_a_response_or_a_periodic_task_names_it(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     stalls = StallWarnings(list, clock)
     stalls.stalled(Stall(300, 290, Responding(request(ApiKey.METADATA, 12), 1_000)))

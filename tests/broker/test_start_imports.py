@@ -29,12 +29,12 @@ FORBIDDEN = {
     "shutil",
     "urllib.parse",
     "zipfile",
-    "kavka.broker.coordination.groups",
-    "kavka.broker.coordination.markers",
+    "kavka.broker.coordination.group_coordinators",
+    "kavka.broker.coordination.transaction_marker_manager",
     "kavka.broker.metrics",
     "kavka.broker.control.producer_ids",
     "kavka.broker.replication",
-    "kavka.broker.coordination.transactions",
+    "kavka.broker.coordination.transaction_coordinators",
     "kavka.broker.coordination.verification",
     "kavka.client",
     "kavka.core.follower",
@@ -87,7 +87,7 @@ print(*sys.modules)
     assert set(deferred_modules()) <= set(done.stdout.split())
 
 
-def test_the_rest_is_imported_in_quiet_moments_only() -> None:
+def test_the_rest_is_imported_while_the_broker_is_idle_only() -> None:
     loop = SimLoop()
     imported: list[float] = []
 

@@ -27,9 +27,9 @@ USERS = "listener.name.clients.plain.sasl.jaas.config"
 
 async def change(served: Served, *settings: tuple[str, int, str | None]) -> str:
     """Change settings of broker 0, and return why not."""
-    (answer,) = await altered(served, (BROKER, "0", list(settings)))
-    assert answer.error_code in (0, ErrorCode.INVALID_REQUEST)
-    return answer.error_message or ""
+    (response,) = await altered(served, (BROKER, "0", list(settings)))
+    assert response.error_code in (0, ErrorCode.INVALID_REQUEST)
+    return response.error_message or ""
 
 
 async def stored(served: Served) -> dict[str, str]:

@@ -340,9 +340,9 @@ def test_a_key_store_that_cannot_be_used_is_refused_before_it_is_stored(files: T
     async def story(served: Served) -> None:
         name = "listener.name.ssl.ssl.keystore.location"
         for location, code in (("/nowhere", ErrorCode.INVALID_REQUEST), (files.client, 0)):
-            (answer,) = await altered(served, (BROKER, "0", [(name, SET, location)]))
-            assert answer.error_code == code
-            assert ("No such file" in (answer.error_message or "")) is bool(code)
+            (response,) = await altered(served, (BROKER, "0", [(name, SET, location)]))
+            assert response.error_code == code
+            assert ("No such file" in (response.error_message or "")) is bool(code)
         assert served.broker.context.effective_configs.broker_overrides(default=False) == {
             name: files.client
         }

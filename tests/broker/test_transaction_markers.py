@@ -30,9 +30,9 @@ async def mark(
     # As the coordinators in this process do: from the network, no epoch is taken that no coordinator has.
     appender = served.broker.lazy.marker_appender.get()
     response = await appender.write(WriteTxnMarkersRequest(markers=[marker]))
-    (answer,) = response.markers
-    assert answer.producer_id == 7
-    return [row.error_code for topic in answer.topics for row in topic.partitions]
+    (result,) = response.markers
+    assert result.producer_id == 7
+    return [row.error_code for topic in result.topics for row in topic.partitions]
 
 
 def test_markers_are_refused_partition_by_partition(run: Run) -> None:
@@ -64,8 +64,8 @@ def test_a_marker_that_is_named_twice_is_written_once(run: Run) -> None:
             coordinator_epoch=0,
         )
         response = await served.send(WriteTxnMarkersRequest(markers=[marker, marker]), 1)
-        (answer,) = response.markers
-        (row,) = answer.topics[0].partitions
+        (result,) = response.markers
+        (row,) = result.topics[0].partitions
         assert row.error_code == NONE
         assert replica(served).log.log_end_offset == 1
 

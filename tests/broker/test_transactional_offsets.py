@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from kavka.broker.coordination.group_shard_runtime import GroupShardRuntime
+from kavka.broker.coordination.group_shard_runtime import GroupCounts, GroupShardRuntime
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.group.group import MembersMemory
@@ -33,16 +33,15 @@ from support.transactional_producer import (
 def another_runtime(served: Served, where: Replica) -> GroupShardRuntime:
     """Return a second shard over a partition of __consumer_offsets, which has not begun to load."""
     broker = served.broker
-    disk = broker.environment.disk
     return GroupShardRuntime(
         where,
         GroupSettings(),
         Compression.NONE,
         5_000,
         broker.clock,
-        disk,
-        BatchDecoder(disk),
+        BatchDecoder(broker.environment.disk),
         MembersMemory(),
+        GroupCounts(),
     )
 
 

@@ -61,10 +61,10 @@ def test_a_batch_that_comes_after_its_transactions_end_is_refused(
         await producer.add()
         assert (await producer.produce(b"a")).error_code == NONE
         await producer.ended(committed=True)
-        answer = await producer.produce(b"late", version=version)
-        assert (answer.error_code, answer.base_offset) == (code, -1)
+        response = await producer.produce(b"late", version=version)
+        assert (response.error_code, response.base_offset) == (code, -1)
         if version == 9:
-            assert answer.error_message == "Partition was not added to the transaction"
+            assert response.error_message == "Partition was not added to the transaction"
         assert replica(served).log.log_end_offset == 2
 
     run(story, **SETTINGS)
@@ -101,8 +101,8 @@ def test_batches_that_wait_for_the_coordinator_keep_their_order(run: Run) -> Non
         producer = await Producer.begin(served)
         await producer.add()
         requests = [producer.request(producer.batch(b"%d" % number)) for number in range(5)]
-        answers = await asyncio.gather(*(served.send(request, 9) for request in requests))
-        rows = [answer.responses[0].partition_responses[0] for answer in answers]
+        responses = await asyncio.gather(*(served.send(request, 9) for request in requests))
+        rows = [response.responses[0].partition_responses[0] for response in responses]
         assert [row.error_code for row in rows] == [NONE] * 5
         assert [row.base_offset for row in rows] == [0, 1, 2, 3, 4]
         again = await served.send(requests[0], 9)
@@ -151,8 +151,8 @@ def test_a_transactional_batch_without_transactional_id_is_refused(run: Run) -> 
     async def story(served: Served) -> None:
         producer = await Producer.begin(served)
         await producer.add()
-        answer = await served.produce_bytes("t", producer.batch(b"a"))
-        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        response = await served.produce_bytes("t", producer.batch(b"a"))
+        assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     run(story, **SETTINGS)
 
@@ -162,8 +162,8 @@ def test_a_plain_batch_in_an_open_transaction_is_refused(run: Run) -> None:
         producer = await Producer.begin(served)
         await producer.add()
         await producer.produce(b"a")
-        answer = await producer.produce(b"b", transactional=False)
-        assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+        response = await producer.produce(b"b", transactional=False)
+        assert response.error_code == ErrorCode.INVALID_TXN_STATE
 
     run(story, **SETTINGS)
 

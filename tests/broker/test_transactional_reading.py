@@ -270,8 +270,8 @@ def test_what_is_described_twice_in_a_request_is_answered_twice(run: Run) -> Non
         await Producer.begin(served)
         topic = DescribeProducersRequestTopic(name="t", partition_indexes=[0, 1, 0, 0])
         request: Any = DescribeProducersRequest(topics=[topic, topic])
-        answers = (await served.send(request, 0)).topics
-        rows = [[row.partition_index for row in answer.partitions] for answer in answers]
+        responses = (await served.send(request, 0)).topics
+        rows = [[row.partition_index for row in response.partitions] for response in responses]
         assert rows == [[0, 1, 0, 0]] * 2
         request = DescribeTransactionsRequest(transactional_ids=["x", "y", "x"])
         states = (await served.send(request, 0)).transaction_states

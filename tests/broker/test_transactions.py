@@ -395,11 +395,11 @@ def catch_up(served: Served, replica: Any) -> None:
 
 async def meanwhile(served: Served, replica: Any, request: Coroutine[Any, Any, int]) -> int:
     """Let the follower follow until the request is answered."""
-    answer = asyncio.ensure_future(request)
-    while not answer.done():
+    response = asyncio.ensure_future(request)
+    while not response.done():
         catch_up(served, replica)
         await asyncio.sleep(0)
-    return await answer
+    return await response
 
 
 def test_an_outcome_that_is_not_replicated_in_time_stands_all_the_same(run: Run) -> None:

@@ -59,7 +59,7 @@ class Coordinator:
         self.broker = broker
         self.is_mute = is_mute
         self.is_asked = asyncio.Event()
-        self.answers: asyncio.Queue[ErrorCode] = asyncio.Queue()
+        self.responses: asyncio.Queue[ErrorCode] = asyncio.Queue()
         self.topic_partition = T
         self.refuses_all = False
         self.requests: list[list[TopicPartition]] = []
@@ -105,7 +105,7 @@ class Coordinator:
                 if header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
                     self._note(frame, header)
                     self.is_asked.set()
-                    response = self._answer(await self.answers.get())
+                    response = self._answer(await self.responses.get())
                 parts = encode_response(response, header.api_version, header.correlation_id)
                 writer.writelines(parts)  # type: ignore[arg-type]
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -192,11 +192,11 @@ def with_coordinator(
 
 def test_a_batch_is_answered_though_its_partition_is_deleted_meanwhile(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         assert await served.broker.replica_manager.stop(T, -2, delete=True) is NONE
-        coordinator.answers.put_nowait(NONE)
-        assert (await answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        coordinator.responses.put_nowait(NONE)
+        assert (await response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     with_coordinator(run, story)
 
@@ -212,7 +212,7 @@ def test_a_batch_is_answered_though_the_one_before_it_cannot_be_appended(run: Ru
             append = served.broker.verifier.append(found, "x", read_header(data), (records, -1, 9))
             assert not isinstance(append, AppendOutcome)
             appends.append(append)
-        coordinator.answers.put_nowait(NONE)
+        coordinator.responses.put_nowait(NONE)
         first, second = await asyncio.gather(*appends)
         assert first.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert second.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -224,7 +224,7 @@ def test_first_batches_of_one_produce_request_are_verified_by_one_request(run: R
     async def story(served: Served, coordinator: Coordinator) -> None:
         batches = [(index, batch()) for index in range(3)]
         request = produce_request("t", batches, transactional_id="x")
-        coordinator.answers.put_nowait(NONE)
+        coordinator.responses.put_nowait(NONE)
         response = await served.send(request, 9)
         codes = [row.error_code for row in response.responses[0].partition_responses]
         assert codes == [NONE, NONE, NONE]
@@ -235,16 +235,16 @@ def test_first_batches_of_one_produce_request_are_verified_by_one_request(run: R
 
 def test_a_batch_that_waits_is_refused_when_the_broker_stops(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await served.broker.verifier.stop()
-        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await response).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert (await produce_in_transaction(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
     with_coordinator(run, story)
 
 
-def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) -> None:
+def test_a_late_batch_does_not_pass_by_the_response_about_a_newer_epoch(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
         found = served.replica(T)
         appends = []
@@ -256,7 +256,7 @@ def test_a_late_batch_does_not_pass_by_the_answer_about_a_newer_epoch(run: Run) 
             assert not isinstance(append, AppendOutcome)
             appends.append(append)
         for code in (NONE, ErrorCode.PRODUCER_FENCED):
-            coordinator.answers.put_nowait(code)
+            coordinator.responses.put_nowait(code)
         newer, late = await asyncio.gather(*appends)
         assert newer.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert late.error is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -270,16 +270,16 @@ def test_a_marker_that_may_end_what_is_added_has_the_leader_ask_again(
     raises_epoch: bool, run: Run
 ) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served, 12))
+        response = asyncio.ensure_future(produce_in_transaction(served, 12))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.COMMIT, 0)
         found = served.broker.replica_manager.find(T)
         version = 2 if raises_epoch else 0  # of the transaction before, or perhaps of this one
         assert found.append_marker(PRODUCER_ID, 0, marker, version).error is NONE
-        coordinator.answers.put_nowait(NONE)
+        coordinator.responses.put_nowait(NONE)
         expected = NONE if raises_epoch else ErrorCode.NOT_ENOUGH_REPLICAS
-        assert (await answer).error_code == expected
-        coordinator.answers.put_nowait(NONE)
+        assert (await response).error_code == expected
+        coordinator.responses.put_nowait(NONE)
         assert (await produce_in_transaction(served, 12)).error_code == NONE
 
     with_coordinator(run, story)
@@ -290,7 +290,7 @@ def test_what_was_asked_with_an_unknown_partition_may_be_sent_again(run: Run) ->
 
     async def story(served: Served, coordinator: Coordinator) -> None:
         for _ in range(2):
-            coordinator.answers.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
+            coordinator.responses.put_nowait(ErrorCode.OPERATION_NOT_ATTEMPTED)
         assert (await produce_in_transaction(served)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         coordinator.topic_partition = offsets
         assert await commit_offset(served) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -304,19 +304,19 @@ def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
     run: Run, is_dead: bool, is_mute: bool
 ) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         metadata = served.broker.metadata
         metadata.changed()  # of something else
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert not answer.done()
+        assert not response.done()
         if is_dead:
             metadata.brokers = {k: v for k, v in metadata.brokers.items() if k != STRANGER}
             metadata.changed()
         else:
             coordinator.lead(served.broker.broker_id)
-        found = await answer
+        found = await response
         assert found.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert served.broker.replica_manager.find(T).log.log_end_offset == 0
 
@@ -325,13 +325,13 @@ def test_no_producer_waits_for_a_broker_that_coordinates_no_more(
 
 def test_a_broker_that_coordinates_again_is_asked_again(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         coordinator.lead(served.broker.broker_id)
-        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await response).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         coordinator.lead(STRANGER)
         for _ in range(2):  # the first is for the connection that was given up
-            coordinator.answers.put_nowait(NONE)
+            coordinator.responses.put_nowait(NONE)
         assert (await produce_in_transaction(served)).error_code == NONE
 
     with_coordinator(run, story)
@@ -360,7 +360,7 @@ async def move(served: Served, topic_partition: TopicPartition, directories: lis
         name=topic_partition.topic, partitions=[topic_partition.partition]
     )
     asked = AlterReplicaLogDirsRequestDir(path=str(other), topics=[topic])
-    client = await served.another()  # the first waits for its answer
+    client = await served.another()  # the first waits for its response
     response = await client.send(AlterReplicaLogDirsRequest(dirs=[asked]))
     assert response.results[0].partitions[0].error_code == NONE
     await asyncio.gather(*(m.task for m in served.broker.alter_log_dirs._moves.values()))
@@ -375,13 +375,13 @@ def test_offsets_open_no_transaction_in_a_log_that_moved_while_they_were_verifie
 
     async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
-        answer = asyncio.ensure_future(commit_offset(served))
+        response = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         await move(served, offsets, directories)
-        coordinator.answers.put_nowait(NONE)
-        assert await answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        coordinator.responses.put_nowait(NONE)
+        assert await response == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert served.broker.replica_manager.find(offsets).log.log_end_offset == 0
-        coordinator.answers.put_nowait(NONE)
+        coordinator.responses.put_nowait(NONE)
         assert await commit_offset(served) == NONE
 
     with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
@@ -398,13 +398,13 @@ def test_offsets_wait_or_are_fenced_when_a_marker_came_while_they_were_verified(
 
     async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
-        answer = asyncio.ensure_future(commit_offset(served))
+        response = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         marker = EndMarker(ControlType.ABORT, 0)
         found = served.broker.replica_manager.find(offsets)
         assert found.append_marker(PRODUCER_ID, marker_epoch, marker, 0).error is NONE
-        coordinator.answers.put_nowait(NONE)
-        assert await answer == expected
+        coordinator.responses.put_nowait(NONE)
+        assert await response == expected
 
     with_coordinator(run, story)
 
@@ -424,22 +424,22 @@ def test_offsets_wait_when_the_group_was_coordinated_elsewhere_while_they_were_v
 
     async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
-        answer = asyncio.ensure_future(commit_offset(served))
+        response = asyncio.ensure_future(commit_offset(served))
         await coordinator.is_asked.wait()
         await lead_again(served, offsets)
-        coordinator.answers.put_nowait(NONE)
-        assert await answer == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        coordinator.responses.put_nowait(NONE)
+        assert await response == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     with_coordinator(run, story)
 
 
 def test_a_batch_may_be_sent_again_after_another_led_while_it_was_verified(run: Run) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await lead_again(served, T)
-        coordinator.answers.put_nowait(NONE)
-        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        coordinator.responses.put_nowait(NONE)
+        assert (await response).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
     with_coordinator(run, story)
 
@@ -459,7 +459,7 @@ def test_the_refusal_of_a_whole_verification_keeps_its_meaning(
     async def story(served: Served, coordinator: Coordinator) -> None:
         coordinator.topic_partition = offsets
         coordinator.refuses_all = True
-        coordinator.answers.put_nowait(code)
+        coordinator.responses.put_nowait(code)
         assert await commit_offset(served) == expected
 
     with_coordinator(run, story)
@@ -471,12 +471,12 @@ def test_a_batch_may_be_sent_again_after_its_log_moved_while_it_was_verified(
     directories = [tmp_path / "one", tmp_path / "two"]
 
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         await move(served, T, directories)
-        coordinator.answers.put_nowait(NONE)
-        assert (await answer).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
-        coordinator.answers.put_nowait(NONE)
+        coordinator.responses.put_nowait(NONE)
+        assert (await response).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        coordinator.responses.put_nowait(NONE)
         assert (await produce_in_transaction(served)).error_code == NONE
 
     with_coordinator(run, story, log__dirs=",".join(map(str, directories)))
@@ -494,13 +494,13 @@ def test_the_verification_of_a_fenced_producer_is_dropped_at_once(
     run: Run, code: ErrorCode, is_kept: bool
 ) -> None:
     async def story(served: Served, coordinator: Coordinator) -> None:
-        answer = asyncio.ensure_future(produce_in_transaction(served))
+        response = asyncio.ensure_future(produce_in_transaction(served))
         await coordinator.is_asked.wait()
         producers = served.broker.replica_manager.find(T).log.producers
         now_ms = served.broker.clock.now_ms()
         verification = producers.begin_verification(PRODUCER_ID, 0, 0, now_ms)
-        coordinator.answers.put_nowait(code)
-        assert (await answer).error_code != NONE
+        coordinator.responses.put_nowait(code)
+        assert (await response).error_code != NONE
         producers.expire(now_ms, DAY_MS)
         assert producers.is_valid(PRODUCER_ID, verification) is is_kept
 

@@ -177,7 +177,7 @@ def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
         monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
         dispatcher, file = served.broker.dispatcher, data_file(served)
         other = await served.another()
-        waiting = dispatcher._responses.waiting
+        waiting = dispatcher._responses.pending
         run_stage = waiting.run
 
         def run_and_cancel(context: Any, stage: Any) -> None:
@@ -281,7 +281,7 @@ def test_a_request_that_waits_for_memory_goes_with_its_connection(run: Run) -> N
 
 
 @pytest.mark.slow
-def test_answers_that_a_client_does_not_read_count(run: Run) -> None:
+def test_responses_that_a_client_does_not_read_count(run: Run) -> None:
     """A hundred of them took 106 MB, and the budget knew of none."""
 
     async def story(served: Served) -> None:

@@ -110,7 +110,7 @@ def watched_callbacks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callbacks]:
 
 
 async def exchange(port: int, frame: bytes) -> int | None:
-    """Send a frame; return the length of the answer, None when the connection is closed."""
+    """Send a frame; return the length of the response, None when the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(frame)
@@ -202,7 +202,7 @@ def _topic(name: str, partitions: int) -> Any:
 # -- slices and order
 
 
-def test_errors_of_a_large_answer_are_counted(run: Run) -> None:
+def test_errors_of_a_large_response_are_counted(run: Run) -> None:
     async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"topic-{n}") for n in range(20_000)]
         await served.send(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
@@ -323,9 +323,9 @@ def test_the_memory_of_one_request_is_a_setting(run: Run, caplog: pytest.LogCapt
 def test_an_order_of_the_controller_may_take_four_times_the_memory(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may name every partition of a cluster. A lone broker refuses it, but by an answer."""
+    """It may name every partition of a cluster. A lone broker refuses it, but by a response."""
 
-    def order(partitions: int) -> UpdateMetadataRequest:
+    def update_metadata(partitions: int) -> UpdateMetadataRequest:
         rows = [
             UpdateMetadataRequestPartition(partition_index=n, replicas=[1, 2, 3], isr=[1, 2, 3])
             for n in range(partitions)
@@ -334,10 +334,10 @@ def test_an_order_of_the_controller_may_take_four_times_the_memory(
         return UpdateMetadataRequest(topic_states=topics)
 
     async def story(served: Served) -> None:
-        reply = await served.send(order(10_000), 7)
+        reply = await served.send(update_metadata(10_000), 7)
         assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert "closed" not in caplog.text
-        assert await is_closed(served, framed(order(40_000), 7))
+        assert await is_closed(served, framed(update_metadata(40_000), 7))
 
     run(story, kavka__request__decoded__max__bytes=str(4 << 20))
     assert f"more than {16 << 20} bytes of memory" in caplog.text
@@ -384,7 +384,7 @@ def test_the_bound_of_a_request_that_is_large_for_its_frame_names_no_setting(
     assert "kavka.request.decoded.max.bytes" not in caplog.text
 
 
-def test_an_answer_is_bounded(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_response_is_bounded(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def story(served: Served) -> None:
         topics = [MetadataRequestTopic(name=f"{n:0200}") for n in range(6_000)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
@@ -431,10 +431,10 @@ def test_a_join_names_a_thousand_protocols_at_most(run: Run) -> None:
 def test_a_request_creates_ten_thousand_partitions_at_most(run: Run) -> None:
     async def story(served: Served) -> None:
         topics = [_topic(f"t{n}", 100) for n in range(101)]
-        answers = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=1000))).topics
-        assert {row.error_code for row in answers} == {ErrorCode.POLICY_VIOLATION}
+        responses = (await served.send(CreateTopicsRequest(topics=topics, timeout_ms=1000))).topics
+        assert {row.error_code for row in responses} == {ErrorCode.POLICY_VIOLATION}
         message = "Excessively large number of partitions per request: 10100."
-        assert {row.error_message for row in answers} == {message}
+        assert {row.error_message for row in responses} == {message}
 
     run(story)
 

@@ -91,8 +91,8 @@ def test_the_console_is_started_again_and_ends_with_its_broker(
     try:
         broker.wait_for("console ready", 60)
         [(address, first)] = _READY.findall(broker.text())
-        with urllib.request.urlopen(f"{address}/api/overview", timeout=30) as answer:
-            assert len(json.load(answer)["brokers"]) == 1
+        with urllib.request.urlopen(f"{address}/api/overview", timeout=30) as response:
+            assert len(json.load(response)["brokers"]) == 1
         os.kill(int(first), signal.SIGKILL)
         wait_until(lambda: len(_READY.findall(broker.text())) == 2, what=broker.text)
         assert "console ended code=-9 restart_s=0.5" in broker.text()

@@ -1,4 +1,4 @@
-"""`--json` of every command: each answer has a declared shape, each failure is one object with the exit code."""
+"""`--json` of every command: each response has a declared shape, each failure is one object with the exit code."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _words(line: str, servers: str) -> list[str]:
 
 
 _AT = "--bootstrap-server AT"
-ANSWERS: list[tuple[str, Shape, dict[str, Any]]] = [
+EXPECTED: list[tuple[str, Shape, dict[str, Any]]] = [
     (f"topics {_AT} --list", shapes.TOPIC, {"topic": "t"}),
     (
         f"topics {_AT} --describe --topic t",
@@ -296,8 +296,8 @@ _MAY_BE_EMPTY = {shape.calls for shape in (shapes.CANCELLED_MOVE, shapes.MOVE, s
 }
 
 
-def test_every_answer_has_its_shape(call: Call, files: Path) -> None:
-    for line, shape, expected in ANSWERS:
+def test_every_response_has_its_shape(call: Call, files: Path) -> None:
+    for line, shape, expected in EXPECTED:
         rows = call(line.replace("FILES", str(files)), shape)
         assert rows or shape.calls in _MAY_BE_EMPTY, line
         assert not rows or any(expected.items() <= row.items() for row in rows), (line, rows)
@@ -352,7 +352,7 @@ FAILURES: list[tuple[str, str]] = [
     (f"e2e-latency {_AT} --topic t --num-records 1 --producer-acks 0 --record-size 1", "BAD_VALUE"),
     (f"spark-sinks {_AT} --list --sink-id s", "BAD_USAGE"),
 ]  # fmt: skip
-"""Calls that fail after no answer."""
+"""Calls that fail after no response."""
 
 
 @pytest.mark.parametrize(("line", "code"), FAILURES)
@@ -367,7 +367,7 @@ def test_every_failure_is_one_object(
     assert out == ""
 
 
-@pytest.mark.parametrize("line", [line for line, _, _ in ANSWERS if "AT" in line.split()])
+@pytest.mark.parametrize("line", [line for line, _, _ in EXPECTED if "AT" in line.split()])
 def test_a_broker_that_cannot_be_reached_is_one_object(
     line: str, not_a_broker: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -431,7 +431,7 @@ ELSEWHERE = {
 
 
 def test_every_command_is_in_the_table_or_has_a_reason() -> None:
-    in_table = {line.split()[0] for line, _, _ in ANSWERS}
+    in_table = {line.split()[0] for line, _, _ in EXPECTED}
     assert {*in_table, *ELSEWHERE, *WITHOUT_JSON} == {*COMMANDS}
     assert not in_table & {*WITHOUT_JSON, *ELSEWHERE}
 

@@ -46,7 +46,7 @@ def test_streams_that_the_caller_has_closed_give_their_numbers_to_no_file() -> N
 
 
 @pytest.mark.parametrize("words", ["--help", "storage random-uuid", "lake --help"])
-def test_an_answer_for_which_the_output_is_closed_is_a_failure(words: str) -> None:
+def test_a_response_for_which_the_output_is_closed_is_a_failure(words: str) -> None:
     command = f"{sys.executable} -m kavka {words} >&-"
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE)
     assert done.returncode == 1

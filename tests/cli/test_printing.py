@@ -128,14 +128,14 @@ def test_endpoints_are_a_table_as_wide_as_its_cells() -> None:
 
 def test_versions_are_printed_with_the_usable_one() -> None:
     apis = [(18, 0, 4), (3, 0, 99), (1, 90, 99), (28, 0, 5), (999, 1, 1)]
-    answer = ApiVersionsResponse(
+    response = ApiVersionsResponse(
         error_code=0,
         api_keys=[
             ApiVersionsResponseApi(api_key=key, min_version=first, max_version=last)
             for key, first, last in apis
         ],
     )
-    lines = api_lines(answer)
+    lines = api_lines(response)
     assert "ApiVersions(18): 0 to 4 [usable: 4]" in lines
     assert "Metadata(3): 0 to 99 [usable: 12]" in lines
     assert "Fetch(1): 90 to 99 [unusable: node too new]" in lines

@@ -36,10 +36,10 @@ def test_what_is_sent_is_acknowledged_read_and_committed(
     here = at(kavka_cluster, "t")
     sending = [*here, "--max-messages", "5", "--value-prefix", "7", "--repeating-keys", "2"]
     assert verifiable_producer.main([*sending, "--message-create-time", "1000"]) == 0
-    started, *answers, ended, totals = events(capsys.readouterr().out)
+    started, *responses, ended, totals = events(capsys.readouterr().out)
     assert (started, ended) == ({"name": "startup_complete"}, {"name": "shutdown_complete"})
     place = {"topic": "t", "partition": 0}
-    assert answers == [
+    assert responses == [
         {"name": "producer_send_success", "key": str(number % 2), "value": f"7.{number}"}
         | {"offset": number, **place}
         for number in range(5)

@@ -59,8 +59,8 @@ def test_a_registry_serves_in_the_background_until_it_is_stopped(
         port = int(said.partition("127.0.0.1:")[2].partition(" ")[0])
         with socket.create_connection(("127.0.0.1", port)) as client:
             client.sendall(b"srvr")
-            with client.makefile("rb") as answer:
-                assert b"Mode: standalone" in answer.read()
+            with client.makefile("rb") as response:
+                assert b"Mode: standalone" in response.read()
     finally:
         os.kill(process, signal.SIGTERM)
     log = (tmp_path / "logs" / "zookeeper.log").read_text()

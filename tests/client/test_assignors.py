@@ -20,14 +20,14 @@ def ours(name, counts, members):
 
 @given(TOPICS, MEMBERS, st.sampled_from(sorted(ASSIGNORS)))
 def test_every_wanted_partition_has_exactly_one_owner_that_wants_it(counts, pairs, name):
-    answer = ASSIGNORS[name].assign(counts, members_of(pairs))
-    owners = Counter(topic_partition for got in answer.values() for topic_partition in got)
+    response = ASSIGNORS[name].assign(counts, members_of(pairs))
+    owners = Counter(topic_partition for got in response.values() for topic_partition in got)
     wanted = {topic for _, topics in pairs for topic in topics}
     assert owners == Counter(
         TopicPartition(t, p) for t, n in counts.items() if t in wanted for p in range(n)
     )
     for member_id, topics in pairs:
-        assert all(topic_partition.topic in topics for topic_partition in answer[member_id])
+        assert all(topic_partition.topic in topics for topic_partition in response[member_id])
 
 
 def owning(member_id, topics, owned, generation):
@@ -89,9 +89,9 @@ def test_different_subscriptions_are_balanced_as_far_as_they_allow() -> None:
 
 def test_static_members_rank_by_their_instance_ids() -> None:
     members = [member("z", ["t"], "i1"), member("a", ["t"], "i2"), member("b", ["t"])]
-    answer = ours("range", {"t": 3}, members)
+    response = ours("range", {"t": 3}, members)
     assert {
-        m: [topic_partition.partition for topic_partition in got] for m, got in answer.items()
+        m: [topic_partition.partition for topic_partition in got] for m, got in response.items()
     } == {
         "z": [0],
         "a": [1],

@@ -417,23 +417,23 @@ def test_a_forked_child_gets_an_error_and_must_make_its_own_client(broker, setti
         if child == 0:
             try:
                 producer.send("t", b"2")
-                answer = "sent"
+                response = "sent"
             except RuntimeError as error:
-                answer = str(error)
+                response = str(error)
             try:
                 producer.append("t", b"3")
-                answer += " appended"
+                response += " appended"
             except RuntimeError:
                 pass
             producer.close()
-            os.write(write_end, answer.encode())
+            os.write(write_end, response.encode())
             os._exit(0)
         os.close(write_end)
         assert os.waitpid(child, 0)[1] == 0
-        answer = os.read(read_end, 1000).decode()
+        response = os.read(read_end, 1000).decode()
         os.close(read_end)
-        assert "Make the client in the child" in answer
-        assert "appended" not in answer
+        assert "Make the client in the child" in response
+        assert "appended" not in response
         producer.send("t", b"4")
         assert [value for _, _, value in broker.records("t")] == [b"1", b"4"]
 

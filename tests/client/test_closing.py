@@ -38,7 +38,7 @@ def mute(broker, api, requested):
         requested.set()
         return NO_RESPONSE
 
-    broker.answers[ApiKey[api.upper()]] = no_response
+    broker.responses[ApiKey[api.upper()]] = no_response
 
 
 def subscribed(consumer):

@@ -50,7 +50,7 @@ def elected(request):
 
 
 def test_each_election_has_its_outcome(broker, settings):
-    broker.answers[ApiKey.ELECT_LEADERS] = elected
+    broker.responses[ApiKey.ELECT_LEADERS] = elected
     outcomes = with_admin(
         broker, settings, lambda a: a.elect_leaders(ElectionType.UNCLEAN, [AT, OTHER])
     )
@@ -62,20 +62,20 @@ def test_each_election_has_its_outcome(broker, settings):
 
 
 def test_all_partitions_elect_when_none_is_named(broker, settings):
-    broker.answers[ApiKey.ELECT_LEADERS] = elected
+    broker.responses[ApiKey.ELECT_LEADERS] = elected
     with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
     assert broker.seen(ApiKey.ELECT_LEADERS)[0].topic_partitions is None
 
 
 def test_an_election_is_asked_of_the_controller_that_is(broker, settings):
-    broker.answers[ApiKey.ELECT_LEADERS] = elected
+    broker.responses[ApiKey.ELECT_LEADERS] = elected
     broker.faults[ApiKey.ELECT_LEADERS].append(ErrorCode.NOT_CONTROLLER)
     with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
     assert len(broker.seen(ApiKey.ELECT_LEADERS)) == 2
 
 
 def test_refused_elections_are_returned(broker, settings):
-    broker.answers[ApiKey.ELECT_LEADERS] = elected
+    broker.responses[ApiKey.ELECT_LEADERS] = elected
     broker.faults[ApiKey.ELECT_LEADERS].append(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaError) as refused:
         with_admin(broker, settings, lambda a: a.elect_leaders(ElectionType.PREFERRED))
@@ -118,7 +118,7 @@ def directories(request):
 
 
 def test_a_replica_lies_in_one_directory_and_moves_to_another(two_brokers, settings):
-    two_brokers.answers[ApiKey.DESCRIBE_LOG_DIRS] = directories
+    two_brokers.responses[ApiKey.DESCRIBE_LOG_DIRS] = directories
     here, missing = Replica("t", 1, 0), Replica("u", 0, 1)
     found = with_admin(
         two_brokers, settings, lambda a: a.describe_replica_log_dirs([here, missing])
@@ -132,7 +132,7 @@ def test_a_replica_lies_in_one_directory_and_moves_to_another(two_brokers, setti
 
 
 def test_an_absent_broker_is_an_error_of_its_replicas_alone(two_brokers, settings):
-    two_brokers.answers[ApiKey.DESCRIBE_LOG_DIRS] = directories
+    two_brokers.responses[ApiKey.DESCRIBE_LOG_DIRS] = directories
     here, gone = Replica("t", 1, 0), Replica("t", 1, 9)
     found = with_admin(two_brokers, settings, lambda a: a.describe_replica_log_dirs([here, gone]))
     assert found[here].current == "/one"
@@ -158,7 +158,7 @@ def moved(request):
 
 
 def test_moves_between_directories_are_asked_of_each_broker(two_brokers, settings):
-    two_brokers.answers[ApiKey.ALTER_REPLICA_LOG_DIRS] = moved
+    two_brokers.responses[ApiKey.ALTER_REPLICA_LOG_DIRS] = moved
     targets = {
         Replica("t", 0, 0): "/one",
         Replica("t", 1, 0): "/one",
@@ -197,7 +197,7 @@ def held(request):
 
 
 def test_any_replica_is_read_as_kafkas_debugging_consumer(two_brokers, settings):
-    two_brokers.answers[ApiKey.FETCH] = held
+    two_brokers.responses[ApiKey.FETCH] = held
     offsets = {AT: 3, TopicPartition("t", 2): 4}
     found = with_admin(
         two_brokers, settings, lambda a: a.fetch_replicas(1, offsets, max_bytes=77, max_wait_ms=9)

@@ -84,7 +84,9 @@ def test_a_poll_returns_no_more_records_than_asked_for_and_cuts_batches(broker, 
     assert run(broker, settings, work) == list(range(100))
 
 
-def test_an_answer_to_what_a_partition_wanted_in_an_earlier_assignment_is_dropped(broker, settings):
+def test_a_response_to_what_a_partition_wanted_in_an_earlier_assignment_is_dropped(
+    broker, settings
+):
     fill(broker, settings, 8, **{"batch.size": 0})
 
     async def work(consumer):
@@ -96,7 +98,7 @@ def test_an_answer_to_what_a_partition_wanted_in_an_earlier_assignment_is_droppe
             if len(broker.seen(ApiKey.FETCH)) > asked:
                 break
             await asyncio.sleep(0)
-        consumer.assign([])  # the answer is on its way
+        consumer.assign([])  # the response is on its way
         consumer.assign([AT])
         consumer.seek(AT, 0)
         return await read(consumer, 8)

@@ -15,7 +15,7 @@ def want(offset=0, epoch=0, topic_id=NO_ID):
 def opened(partitions=(A, B)):
     session = FetchSession()
     session.request(dict.fromkeys(partitions, want()), False)
-    assert session.on_answer(ErrorCode.NONE, 7, partitions)
+    assert session.on_response(ErrorCode.NONE, 7, partitions)
     return session
 
 
@@ -30,7 +30,7 @@ def test_later_requests_name_only_what_has_changed() -> None:
     request = session.request({A: want(5), B: want()}, False)
     assert (request.session_id, request.session_epoch) == (7, 1)
     assert (request.added, request.forgotten) == ({A: want(5)}, {})
-    assert session.on_answer(ErrorCode.NONE, 7, [])
+    assert session.on_response(ErrorCode.NONE, 7, [])
     request = session.request({A: want(5)}, False)
     assert (request.session_epoch, request.added) == (2, {})
     assert request.forgotten == {B: NO_ID}
@@ -39,7 +39,7 @@ def test_later_requests_name_only_what_has_changed() -> None:
 def test_a_partition_that_comes_back_is_named_again() -> None:
     session = opened()
     session.request({A: want()}, False)
-    session.on_answer(ErrorCode.NONE, 7, [])
+    session.on_response(ErrorCode.NONE, 7, [])
     assert session.request({A: want(), B: want()}, False).added == {B: want()}
 
 
@@ -50,7 +50,7 @@ def test_a_partition_that_comes_back_is_named_again() -> None:
 def test_after_a_refusal_a_full_request_begins_again(code: ErrorCode, session_id: int) -> None:
     session = opened()
     session.request({A: want(), B: want()}, False)
-    assert not session.on_answer(code, 0, [])
+    assert not session.on_response(code, 0, [])
     request = session.request({A: want(), B: want()}, False)
     assert (request.session_id, request.session_epoch) == (session_id, 0)
     assert list(request.added) == [A, B]
@@ -63,17 +63,17 @@ def test_after_a_lost_connection_the_old_session_is_ended_by_the_next_one() -> N
     assert (request.session_id, request.session_epoch, list(request.added)) == (7, 0, [A])
 
 
-def test_an_answer_about_what_was_not_asked_is_not_used() -> None:
+def test_a_response_about_what_was_not_asked_is_not_used() -> None:
     session = opened((A,))
     session.request({A: want()}, False)
-    assert not session.on_answer(ErrorCode.NONE, 7, [B])
+    assert not session.on_response(ErrorCode.NONE, 7, [B])
     assert session.request({A: want()}, False).session_epoch == 0
 
 
-def test_a_full_answer_that_lacks_a_partition_is_not_used() -> None:
+def test_a_full_response_that_lacks_a_partition_is_not_used() -> None:
     session = FetchSession()
     session.request({A: want(), B: want()}, False)
-    assert not session.on_answer(ErrorCode.NONE, 7, [A])
+    assert not session.on_response(ErrorCode.NONE, 7, [A])
 
 
 def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
@@ -81,7 +81,7 @@ def test_a_broker_without_room_for_sessions_gets_full_requests() -> None:
     for _ in range(2):
         request = session.request({A: want()}, False)
         assert (request.session_id, request.session_epoch, list(request.added)) == (0, 0, [A])
-        assert session.on_answer(ErrorCode.NONE, 0, [A])
+        assert session.on_response(ErrorCode.NONE, 0, [A])
 
 
 def test_names_and_ids_do_not_mix_in_a_session() -> None:
@@ -93,7 +93,7 @@ def test_names_and_ids_do_not_mix_in_a_session() -> None:
 def test_a_topic_that_was_created_again_begins_a_session() -> None:
     session = FetchSession()
     session.request({A: want(topic_id=b"1" * 16)}, True)
-    session.on_answer(ErrorCode.NONE, 7, [A])
+    session.on_response(ErrorCode.NONE, 7, [A])
     assert session.request({A: want(topic_id=b"2" * 16)}, True).session_epoch == 0
 
 
@@ -101,5 +101,5 @@ def test_epochs_go_from_the_last_to_one() -> None:
     session = opened()
     session._metadata.epoch = 2**31 - 1
     session.request({A: want(), B: want()}, False)
-    session.on_answer(ErrorCode.NONE, 7, [])
+    session.on_response(ErrorCode.NONE, 7, [])
     assert session.request({A: want(), B: want()}, False).session_epoch == 1

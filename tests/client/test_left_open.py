@@ -36,8 +36,8 @@ def in_a_child(*calls):
         os._exit(0)
     os.close(write_end)
     assert os.waitpid(child, 0)[1] == 0
-    with os.fdopen(read_end) as answers:
-        return answers.read().split("\n")
+    with os.fdopen(read_end) as responses:
+        return responses.read().split("\n")
 
 
 @pytest.mark.timeout(60)
@@ -50,7 +50,7 @@ def test_a_forked_child_is_referred_to_a_client_of_its_own(broker, settings):
         ):
             await producer.send("t", b"1")
             consumer.assign([AT])
-            answers = in_a_child(
+            responses = in_a_child(
                 lambda: producer.append("t", b"2"),
                 lambda: producer.send("t", b"2"),
                 lambda: producer.send_many("t", [(None, b"2")]),
@@ -63,9 +63,9 @@ def test_a_forked_child_is_referred_to_a_client_of_its_own(broker, settings):
                 lambda: admin.describe_topics(["t"]),
                 lambda: admin.list_groups(),
             )
-            for answer in answers:
-                assert "was made before this process was forked" in answer
-                assert "Make the client in the child" in answer
+            for response in responses:
+                assert "was made before this process was forked" in response
+                assert "Make the client in the child" in response
             assert in_a_child(producer.close, consumer.close, admin.close) == ["it has worked"] * 3
             await producer.send("t", b"3")
 

@@ -10,7 +10,7 @@ from kavka.wire.messages.metadata import (
 AT = TopicPartition("t", 0)
 
 
-def answer(leader, epoch, topic_id=b"t" * 16):
+def metadata_response(leader, epoch, topic_id=b"t" * 16):
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in (0, 1)],
         controller_id=0,
@@ -30,7 +30,7 @@ def answer(leader, epoch, topic_id=b"t" * 16):
 
 def cache(leader=0, epoch=5):
     made = MetadataCache(1000)
-    made.update(answer(leader, epoch), 0, None)
+    made.update(metadata_response(leader, epoch), 0, None)
     return made
 
 
@@ -38,17 +38,17 @@ def hint(leader, epoch):
     return {AT: LeaderHint(BrokerId(leader), LeaderEpoch(epoch))}
 
 
-def test_an_answer_that_says_the_same_brings_nothing_new() -> None:
+def test_a_response_that_says_the_same_brings_nothing_new() -> None:
     known = cache()
-    assert known.update(answer(0, 5), 10, None) is False
-    assert known.update(answer(1, 6), 20, None) is True
+    assert known.update(metadata_response(0, 5), 10, None) is False
+    assert known.update(metadata_response(1, 6), 20, None) is True
 
 
 def test_metadata_of_a_lagging_broker_is_ignored_unless_the_topic_was_created_again() -> None:
     known = cache(1, 6)
-    known.update(answer(0, 5), 10, None)
+    known.update(metadata_response(0, 5), 10, None)
     assert known.leader(AT) == 1
-    known.update(answer(0, 0, b"n" * 16), 20, None)
+    known.update(metadata_response(0, 0, b"n" * 16), 20, None)
     assert (known.leader(AT), known.leader_epoch(AT)) == (0, 0)
 
 
@@ -58,7 +58,7 @@ def test_a_hint_with_a_newer_epoch_is_used_and_brings_its_address() -> None:
     assert known.learn_leaders(hint(9, 6), {BrokerId(9): address})
     assert (known.leader(AT), known.leader_epoch(AT)) == (9, 6)
     assert known.brokers[9] == address
-    known.update(answer(0, 5), 10, None)
+    known.update(metadata_response(0, 5), 10, None)
     assert known.leader_epoch(AT) == 6, "older metadata do not undo it"
 
 

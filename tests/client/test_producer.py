@@ -60,7 +60,7 @@ def test_a_broker_that_becomes_leader_between_two_batches_does_not_reorder_them(
     assert values(broker) == [b"%d" % i for i in range(100)]
 
 
-def test_without_idempotence_a_lost_answer_doubles_records(broker, settings):
+def test_without_idempotence_a_lost_response_doubles_records(broker, settings):
     broker.faults[ApiKey.PRODUCE].append(LOSE_RESPONSE)
 
     async def work(producer):

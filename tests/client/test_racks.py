@@ -55,14 +55,14 @@ def share(name, counts, members, racks):
     return ASSIGNORS[name].assign_with_racks(counts, members, racks)  # type: ignore[attr-defined]
 
 
-def adopt(members, answer, generation=1):
+def adopt(members, response, generation=1):
     """Return the members of the next generation, with their assignments as owned partitions."""
     return [
         member(
             m.member_id,
             m.subscription.topics,
             m.subscription.rack_id,
-            answer[m.member_id],
+            response[m.member_id],
             generation,
         )
         for m in members
@@ -71,13 +71,13 @@ def adopt(members, answer, generation=1):
 
 def settled(name, counts, members, racks):
     """Rebalance until no member has a partition to give up; return the members with their owned partitions."""
-    answer = share(name, counts, members, racks)
+    response = share(name, counts, members, racks)
     for generation in range(2, 6):
-        members = adopt(members, answer, generation)
+        members = adopt(members, response, generation)
         after = share(name, counts, members, racks)
-        if after == answer and sum(map(len, after.values())) == wanted_count(counts, members):
+        if after == response and sum(map(len, after.values())) == wanted_count(counts, members):
             return members, after
-        answer = after
+        response = after
     raise AssertionError("partitions go round and round")
 
 
@@ -86,13 +86,13 @@ def wanted_count(counts, members):
     return sum(count for topic, count in counts.items() if topic in wanted)
 
 
-def near_count(members, answer, racks):
+def near_count(members, response, racks):
     """Return the number of partitions in the rack of their reader."""
-    return sum(m.rack in racks[partition] for m in members for partition in answer[m.member_id])
+    return sum(m.rack in racks[partition] for m in members for partition in response[m.member_id])
 
 
-def loads(answer):
-    return sorted(len(got) for got in answer.values())
+def loads(response):
+    return sorted(len(got) for got in response.values())
 
 
 def partitions_of(text):
@@ -138,8 +138,8 @@ LAST_WITHOUT_T2 = (ALL, ALL, ["t1", "t3"])
     ],
 )  # fmt: skip
 def test_range_gives_what_kafka_gives(counts, subscriptions, replicas, brokers, expected):
-    answer = share("range", counts, three(subscriptions), spread(counts, replicas, brokers))
-    assert {m: sorted(got) for m, got in answer.items()} == {
+    response = share("range", counts, three(subscriptions), spread(counts, replicas, brokers))
+    assert {m: sorted(got) for m, got in response.items()} == {
         f"m{i}": partitions_of(text) for i, text in enumerate(expected)
     }
 
@@ -155,12 +155,12 @@ def test_range_gives_what_kafka_gives_of_topics_that_are_read_together(brokers, 
     """Two topics of six partitions and two of two; the numbers of the latter are together for lack of a common rack."""
     counts = {"t1": 6, "t2": 6, "t3": 2, "t4": 2}
     members = [member(f"m{i}", counts, rack) for i, rack in enumerate("abba")]
-    answer = share("range", counts, members, spread(counts, 1, brokers))
+    response = share("range", counts, members, spread(counts, 1, brokers))
     for i, text in enumerate(expected):
         of_six, _, of_two = text.partition(", ")
         wanted = [TopicPartition(t, int(p)) for t in ("t1", "t2") for p in of_six.split()]
         wanted += [TopicPartition(t, int(p)) for t in ("t3", "t4") for p in of_two.split()]
-        assert sorted(answer[f"m{i}"]) == wanted
+        assert sorted(response[f"m{i}"]) == wanted
 
 
 @pytest.mark.parametrize("name", STICKY)
@@ -177,9 +177,9 @@ def test_range_gives_what_kafka_gives_of_topics_that_are_read_together(brokers, 
 )
 def test_sticky_leaves_no_more_astray_than_kafka(name, subscriptions, replicas, brokers, strays):
     members, racks = three(subscriptions), spread(MIXED, replicas, brokers)
-    answer = share(name, MIXED, members, racks)
-    assert loads(answer) == [5, 5, 5]
-    assert 15 - near_count(members, answer, racks) <= strays
+    response = share(name, MIXED, members, racks)
+    assert loads(response) == [5, 5, 5]
+    assert 15 - near_count(members, response, racks) <= strays
 
 
 @pytest.mark.parametrize("name", STICKY)
@@ -190,9 +190,9 @@ def test_sticky_moves_what_is_owned_in_the_wrong_rack(name):
         for i, text in enumerate(owned)
     ]
     racks = spread(MIXED, 1, "abc")
-    members, answer = settled(name, MIXED, members, racks)
-    assert near_count(members, answer, racks) == 15
-    assert loads(answer) == [5, 5, 5]
+    members, response = settled(name, MIXED, members, racks)
+    assert near_count(members, response, racks) == 15
+    assert loads(response) == [5, 5, 5]
 
 
 def test_cooperative_member_keeps_what_is_near_while_the_rest_is_taken_away() -> None:
@@ -201,8 +201,8 @@ def test_cooperative_member_keeps_what_is_near_while_the_rest_is_taken_away() ->
         member(f"m{i}", ALL, "abc"[i], partitions_of(text), generation=1)
         for i, text in enumerate(owned)
     ]
-    answer = share("cooperative-sticky", MIXED, members, spread(MIXED, 1, "abc"))
-    assert {m: sorted(got) for m, got in answer.items()} == {
+    response = share("cooperative-sticky", MIXED, members, spread(MIXED, 1, "abc"))
+    assert {m: sorted(got) for m, got in response.items()} == {
         "m0": partitions_of("t1: 0 3"),
         "m1": partitions_of("t2: 1"),
         "m2": partitions_of("t2: 5, t3: 1"),
@@ -216,8 +216,8 @@ def test_exchange_goes_through_others_when_no_two_members_gain(name):
     racks = dict(zip(
         partitions_of("t: 0 1 2"), map(frozenset, ({"a"}, {"a", "b"}, {"x"})), strict=True
     ))  # fmt: skip
-    answer = share(name, {"t": 3}, members, racks)
-    assert answer == {
+    response = share(name, {"t": 3}, members, racks)
+    assert response == {
         "m0": partitions_of("t: 2"),
         "m1": partitions_of("t: 0"),
         "m2": partitions_of("t: 1"),
@@ -230,9 +230,9 @@ def test_the_member_with_one_more_may_change_for_a_rack(name):
     racks = dict(zip(
         partitions_of("t: 0 1 2 3"), map(frozenset, ({"y"}, {"b"}, {"b"}, {"y"})), strict=True
     ))  # fmt: skip
-    answer = share(name, {"t": 4}, members, racks)
-    assert sorted(answer["m2"]) == partitions_of("t: 1 2")
-    assert loads(answer) == [1, 1, 2]
+    response = share(name, {"t": 4}, members, racks)
+    assert sorted(response["m2"]) == partitions_of("t: 1 2")
+    assert loads(response) == [1, 1, 2]
 
 
 def test_topics_that_are_read_together_stay_together() -> None:
@@ -243,8 +243,11 @@ def test_topics_that_are_read_together_stay_together() -> None:
         for topic, shift in (("t", 0), ("u", 1))
         for p in range(4)
     }
-    answer = share("range", {"t": 4, "u": 4}, members, racks)
-    assert answer == {"m0": partitions_of("t: 0 1, u: 0 1"), "m1": partitions_of("t: 2 3, u: 2 3")}
+    response = share("range", {"t": 4, "u": 4}, members, racks)
+    assert response == {
+        "m0": partitions_of("t: 0 1, u: 0 1"),
+        "m1": partitions_of("t: 2 3, u: 2 3"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -302,24 +305,24 @@ def alike_in_every_topic(counts, racks):
 @given(groups(), st.sampled_from(AWARE))
 def test_every_wanted_partition_has_one_owner_that_wants_it(group, name):
     counts, members, racks = group
-    answer = share(name, counts, members, racks)
-    owners = Counter(partition for got in answer.values() for partition in got)
+    response = share(name, counts, members, racks)
+    owners = Counter(partition for got in response.values() for partition in got)
     assert set(owners.values()) <= {1}
     assert len(owners) == wanted_count(counts, members)
     for m in members:
-        assert all(partition.topic in m.subscription.topics for partition in answer[m.member_id])
+        assert all(partition.topic in m.subscription.topics for partition in response[m.member_id])
 
 
 @given(groups())
 def test_range_is_as_fair_in_every_topic_as_without_racks(group):
     counts, members, racks = group
-    answer = share("range", counts, members, racks)
+    response = share("range", counts, members, racks)
     plain = ASSIGNORS["range"].assign(counts, members)
     for topic in counts:
         assert loads(
             {
                 m: [partition for partition in got if partition.topic == topic]
-                for m, got in answer.items()
+                for m, got in response.items()
             }
         ) == (
             loads(
@@ -373,11 +376,11 @@ def test_no_fewer_partitions_are_near_than_without_racks(group, name):
 @given(groups(alike=True))
 def test_sticky_leaves_no_exchange_of_two_that_would_bring_more_home(group):
     counts, members, racks = group
-    answer = share("sticky", counts, members, racks)
-    places = [racks[partition] for got in answer.values() for partition in got]
+    response = share("sticky", counts, members, racks)
+    places = [racks[partition] for got in response.values() for partition in got]
     assume(racks_matter([m.rack for m in members if m.rack], places))
     for one, other in permutations(members, 2):
-        mine, theirs = answer[one.member_id], answer[other.member_id]
+        mine, theirs = response[one.member_id], response[other.member_id]
         given_up = [(p, q) for p in mine for q in theirs]
         if len(mine) == len(theirs) + 1:
             given_up += [(p, None) for p in mine]
@@ -412,17 +415,17 @@ def test_sticky_brings_home_all_that_can_be_when_all_hold_equally_many(group):
     members = members[: max(n for n in (1, 2, 3, 4) if len(racks) % n == 0)]
     assume(len(racks) % len(members) == 0)
     assume(racks_matter([m.rack for m in members if m.rack], racks.values()))
-    answer = share("sticky", counts, members, racks)
-    assert near_count(members, answer, racks) == best_near_count(members, racks)
+    response = share("sticky", counts, members, racks)
+    assert near_count(members, response, racks) == best_near_count(members, racks)
 
 
 @given(groups(), st.sampled_from(STICKY))
 @settings(max_examples=examples(200))
 def test_sticky_stays_when_nothing_changed(group, name):
     counts, members, racks = group
-    answer = share(name, counts, members, racks)
-    again = share(name, counts, adopt(members, answer), racks)
-    assert {m: set(got) for m, got in again.items()} == {m: set(got) for m, got in answer.items()}
+    response = share(name, counts, members, racks)
+    again = share(name, counts, adopt(members, response), racks)
+    assert {m: set(got) for m, got in again.items()} == {m: set(got) for m, got in response.items()}
 
 
 @given(groups(), st.data())
@@ -434,9 +437,9 @@ def test_cooperative_group_settles_when_members_come_with_partitions(group, data
         owner = data.draw(st.sampled_from(members))
         if partition.topic in owner.subscription.topics:
             owned[owner.member_id].append(partition)
-    before, answer = settled("cooperative-sticky", counts, adopt(members, owned), racks)
+    before, response = settled("cooperative-sticky", counts, adopt(members, owned), racks)
     plain = ASSIGNORS["cooperative-sticky"].assign(counts, before)
-    assert loads(answer) == loads(plain)
+    assert loads(response) == loads(plain)
 
 
 # What the leader knows

@@ -32,7 +32,7 @@ def moving(request):
 
 
 def test_moves_are_listed_with_what_comes_and_what_goes(broker, settings):
-    broker.answers[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
+    broker.responses[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
     found = with_admin(broker, settings, lambda a: a.list_partition_reassignments([AT, OTHER]))
     assert found == {AT: Reassignment((2, 0), (2,), (0,))}
     [request] = broker.seen(ApiKey.LIST_PARTITION_REASSIGNMENTS)
@@ -40,7 +40,7 @@ def test_moves_are_listed_with_what_comes_and_what_goes(broker, settings):
 
 
 def test_all_moves_are_asked_for_without_partitions(broker, settings):
-    broker.answers[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
+    broker.responses[ApiKey.LIST_PARTITION_REASSIGNMENTS] = moving
     with_admin(broker, settings, lambda a: a.list_partition_reassignments())
     assert broker.seen(ApiKey.LIST_PARTITION_REASSIGNMENTS)[0].topics is None
 
@@ -73,7 +73,7 @@ def altered(error, **codes):
 
 
 def test_each_move_has_its_outcome(broker, settings):
-    broker.answers[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
+    broker.responses[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
         ErrorCode.NONE, u=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     )
     outcomes = with_admin(
@@ -86,7 +86,7 @@ def test_each_move_has_its_outcome(broker, settings):
 
 
 def test_a_refusal_of_the_whole_is_one_of_each_move(broker, settings):
-    broker.answers[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
+    broker.responses[ApiKey.ALTER_PARTITION_REASSIGNMENTS] = altered(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     )
     outcomes = with_admin(

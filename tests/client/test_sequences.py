@@ -128,7 +128,7 @@ def test_other_partitions_move_to_the_new_epoch_when_they_have_nothing_in_flight
     assert (three.producer_epoch, three.base_sequence) == (1, 0)
 
 
-def test_an_unknown_fate_is_settled_by_later_answers(sequences):
+def test_an_unknown_fate_is_settled_by_later_responses(sequences):
     one, two = batch(1), batch(1)
     drain(sequences, one, two)
     one.is_in_flight = False

@@ -115,7 +115,7 @@ def test_what_was_sent_is_aborted_in_the_same_epoch(broker, settings):
 
 def test_offsets_take_part_once_per_group_and_carry_the_member(broker, settings):
     accepted = partial(refusal, ApiKey.TXN_OFFSET_COMMIT, code=ErrorCode.NONE)
-    broker.answers[ApiKey.TXN_OFFSET_COMMIT] = accepted
+    broker.responses[ApiKey.TXN_OFFSET_COMMIT] = accepted
 
     async def work(producer):
         producer.begin_transaction()
@@ -552,7 +552,7 @@ def test_a_producer_that_has_its_id_is_not_resumed(broker, settings):
 
 def test_closing_after_a_commit_was_given_up_ends_what_adds_to_the_transaction(broker, settings):
     """The commit's end wakes the sender, which may have nothing added any more (simulation, seed 634)."""
-    broker.answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: NO_RESPONSE
+    broker.responses[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: NO_RESPONSE
 
     async def main() -> None:
         chosen = settings | {"transactional.id": "x", "max.block.ms": 200}

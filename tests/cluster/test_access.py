@@ -103,8 +103,8 @@ def test_a_follower_without_cluster_action_copies_nothing(run: Run) -> None:
         deny = "deny User:ANONYMOUS ClusterAction Cluster:kafka-cluster"
         await create_acls(cluster, 1, deny, "User:ANONYMOUS All Cluster:kafka-cluster")
         await cluster.until(lambda: count(cluster, 2) == 2)
-        answer = await cluster.produce(T, b"a", acks=1)
-        assert answer.error_code == 0
+        response = await cluster.produce(T, b"a", acks=1)
+        assert response.error_code == 0
         await cluster.until(lambda: cluster.in_sync(T) == {1}, "the follower is out of sync")
         chosen = DeleteAclsRequestFilter(
             resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=2

@@ -32,8 +32,8 @@ def test_controller_without_registration_is_asked_as_soon_as_it_has_one(run: Run
         with pytest.raises(TimeoutError):
             await asking.send(asked_by(cluster, 3), 50)
         await cluster.sessions[1].create(path, data, ephemeral=True)
-        answer = await asking.send(asked_by(cluster, 3), 10_000)
-        assert answer.error_code == ErrorCode.NONE
+        response = await asking.send(asked_by(cluster, 3), 10_000)
+        assert response.error_code == ErrorCode.NONE
 
     run(story)
 
@@ -75,7 +75,7 @@ def test_a_request_that_fails_in_the_controller_gets_an_error(run: Run) -> None:
         with pytest.raises(ConnectionError, match="the controller failed"):
             async with asyncio.timeout(60):
                 await controller.submit_and_wait(Misunderstood)
-        answer = await controller.send(asked_by(cluster, 1), 10_000)
-        assert answer.error_code == ErrorCode.NONE
+        response = await controller.send(asked_by(cluster, 1), 10_000)
+        assert response.error_code == ErrorCode.NONE
 
     run(story, brokers=1)

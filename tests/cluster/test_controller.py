@@ -106,8 +106,10 @@ def test_broker_that_comes_back_is_in_sync_again(run: Run) -> None:
         await cluster.must_produce(WHERE, b"without 2")
         await cluster.start(2)
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "2 is in sync again")
-        answer = await cluster.send(cluster.controller, ElectLeadersRequest(topic_partitions=None))
-        (topic,) = answer.replica_election_results
+        response = await cluster.send(
+            cluster.controller, ElectLeadersRequest(topic_partitions=None)
+        )
+        (topic,) = response.replica_election_results
         assert [row.error_code for row in topic.partition_result] == [ErrorCode.NONE]
         await cluster.until(lambda: cluster.leader(WHERE) == 2, "2 leads, as is preferred")
         assert await cluster.read(WHERE) == [b"without 2"]
@@ -135,8 +137,8 @@ def test_partition_moves_under_writes(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
         await cluster.must_produce(WHERE, b"a")
-        answer = await cluster.send(cluster.controller, moved("t", [3, 4]))
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        response = await cluster.send(cluster.controller, moved("t", [3, 4]))
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
         await cluster.must_produce(WHERE, b"b")
         await cluster.until(
             lambda: cluster.leader(WHERE) == 3 and cluster.in_sync(WHERE) == {3, 4}, "it has moved"
@@ -157,11 +159,11 @@ def test_partition_moves_under_writes(run: Run) -> None:
 def test_move_to_a_dead_broker_is_refused(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2])
-        answer = await cluster.send(cluster.controller, moved("t", [1, 9]))
-        row = answer.responses[0].partitions[0]
+        response = await cluster.send(cluster.controller, moved("t", [1, 9]))
+        row = response.responses[0].partitions[0]
         assert row.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        answer = await cluster.send(cluster.controller, moved("t", None))
-        row = answer.responses[0].partitions[0]
+        response = await cluster.send(cluster.controller, moved("t", None))
+        row = response.responses[0].partitions[0]
         assert row.error_code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
     run(story)
@@ -173,14 +175,14 @@ def test_others_refuse_what_only_the_controller_may_do(run: Run) -> None:
         topic = CreateTopicsRequestTopic(name="t", num_partitions=1, replication_factor=1)
         created = await cluster.send(other, CreateTopicsRequest(topics=[topic]))
         deleted = await cluster.send(other, DeleteTopicsRequest(topic_names=["t"]), 5)
-        answers = [
+        responses = [
             created.topics[0].error_code,
             deleted.responses[0].error_code,
             (await cluster.send(other, moved("t", [1]))).error_code,
             (await cluster.send(other, ListPartitionReassignmentsRequest())).error_code,
             (await cluster.send(other, ElectLeadersRequest(topic_partitions=None))).error_code,
         ]
-        assert answers == [ErrorCode.NOT_CONTROLLER] * 5
+        assert responses == [ErrorCode.NOT_CONTROLLER] * 5
 
     run(story)
 
@@ -253,8 +255,8 @@ def test_topic_is_deleted_from_all_brokers(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])
         request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
-        answer = await cluster.send(cluster.controller, request, 5)
-        assert answer.responses[0].error_code == ErrorCode.NONE
+        response = await cluster.send(cluster.controller, request, 5)
+        assert response.responses[0].error_code == ErrorCode.NONE
         assert not any(cluster.hosts(number, WHERE) for number in cluster.brokers)
         await cluster.until(
             lambda: not any(b.metadata.topics for b in cluster.brokers.values()),
@@ -270,8 +272,8 @@ def test_deletion_waits_for_a_broker_that_is_away(run: Run) -> None:
         await cluster.create("t", [1, 2, 3])
         await cluster.stop(3)
         request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000)
-        answer = await cluster.send(cluster.controller, request, 5)
-        assert answer.responses[0].error_code == ErrorCode.NONE
+        response = await cluster.send(cluster.controller, request, 5)
+        assert response.responses[0].error_code == ErrorCode.NONE
         assert cluster.znode_server.tree.children("/admin/delete_topics") == ["t"]
         await cluster.start(3)
         await cluster.until(
@@ -321,8 +323,8 @@ def test_controller_goes_on_when_the_registry_was_away(run: Run) -> None:
         await cluster.until(lambda: bool(session._pending), "the controller asks the registry")
         assert not asking.done()
         session.heal()
-        answer = await asking
-        assert answer.topics[0].error_code == ErrorCode.NONE
+        response = await asking
+        assert response.topics[0].error_code == ErrorCode.NONE
         await cluster.until(lambda: cluster.in_sync(WHERE) == {1, 2, 3}, "it is in sync")
         assert cluster.controller == 1
 
@@ -337,8 +339,8 @@ def test_settings_that_one_broker_stores_are_obeyed_by_all(run: Run) -> None:
             resource_type=2, resource_name="t", configs=[change]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        answer = await cluster.send(follower_of(cluster), request)
-        assert answer.responses[0].error_code == ErrorCode.NONE
+        response = await cluster.send(follower_of(cluster), request)
+        assert response.responses[0].error_code == ErrorCode.NONE
         await cluster.until(
             lambda: all(
                 b.context.effective_configs.topic("t")["retention.ms"] == 77
@@ -355,8 +357,8 @@ def test_settings_are_described_as_they_are_stored(run: Run) -> None:
         asked = DescribeConfigsRequestResource(
             resource_type=2, resource_name="t", configuration_keys=["retention.ms"]
         )
-        answer = await cluster.send(number, DescribeConfigsRequest(resources=[asked]))
-        return {row.name: row.value for row in answer.results[0].configs}
+        response = await cluster.send(number, DescribeConfigsRequest(resources=[asked]))
+        return {row.name: row.value for row in response.results[0].configs}
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", [1, 2, 3])

@@ -41,8 +41,8 @@ def test_records_are_deleted_before_the_session_of_a_dead_follower_is_over(run: 
         await led_by_one(cluster)
         await cluster.kill(3)
         async with asyncio.timeout(SOON_S):
-            answer = await cluster.send(1, delete(1, HOUR_MS))
-        row = answer.topics[0].partitions[0]
+            response = await cluster.send(1, delete(1, HOUR_MS))
+        row = response.topics[0].partitions[0]
         assert (row.error_code, row.low_watermark) == (ErrorCode.NONE, 1)
         assert 3 in cluster.brokers[1].metadata.brokers, "its session is over"
 

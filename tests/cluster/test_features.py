@@ -107,9 +107,9 @@ def test_a_level_falls_only_by_leave(
 ) -> None:
     async def story(cluster: Cluster) -> None:
         row = UpdateFeaturesRequestFeature(feature=TRANSACTION_VERSION, max_version_level=0, **of)
-        answer = await cluster.send(1, UpdateFeaturesRequest(feature_updates=[row]), version)
+        response = await cluster.send(1, UpdateFeaturesRequest(feature_updates=[row]), version)
         code = ErrorCode.NONE if may_lower else ErrorCode.INVALID_REQUEST
-        assert (answer.error_code, answer.results[0].error_code) == (ErrorCode.NONE, code)
+        assert (response.error_code, response.results[0].error_code) == (ErrorCode.NONE, code)
         assert levels(cluster) == [0 if may_lower else 2]
 
     run(story, brokers=1, kavka__transaction__version="2")
@@ -134,14 +134,14 @@ def test_clients_get_only_features_that_they_can_read(
 ) -> None:
     async def story(cluster: Cluster) -> None:
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-        answer = await cluster.send(1, request, version)
-        shown = [(f.name, f.min_version, f.max_version) for f in answer.supported_features]
+        response = await cluster.send(1, request, version)
+        shown = [(f.name, f.min_version, f.max_version) for f in response.supported_features]
         assert shown == supported
-        (level,) = answer.finalized_features
+        (level,) = response.finalized_features
         assert (level.name, level.min_version_level, level.max_version_level) == (
             TRANSACTION_VERSION, 2, 2,
         )  # fmt: skip
-        assert answer.finalized_features_epoch == 0
+        assert response.finalized_features_epoch == 0
 
     run(story, brokers=1, kavka__transaction__version="2")
 

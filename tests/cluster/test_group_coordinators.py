@@ -70,7 +70,7 @@ async def coordinator(cluster: Cluster, number: int) -> int:
 
 
 async def asked_until(ask: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool]) -> None:
-    """Ask again as soon as the answer is there: each is a round trip, which lets the brokers continue."""
+    """Ask again as soon as the response is there: each is a round trip, which lets the brokers continue."""
     async with asyncio.timeout(60):
         while not is_enough(await ask()):
             pass
@@ -102,7 +102,7 @@ def test_offsets_are_not_returned_before_they_are_loaded_and_by_one_broker_only(
         assert await join(cluster, 2) == LOADING
         assert await beat(cluster, 2) == ErrorCode.NONE  # as Kafka: members are not to give up
         may_load.set()
-        await asked_until(lambda: committed(cluster, 2), lambda answer: answer[0] != LOADING)
+        await asked_until(lambda: committed(cluster, 2), lambda response: response[0] != LOADING)
         assert await committed(cluster, 2) == (ErrorCode.NONE, [7])
 
         await cluster.start(1)

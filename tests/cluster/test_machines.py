@@ -49,16 +49,16 @@ def test_created_and_added_partitions_are_on_both_machines(run: Run, racks: Sequ
     async def story(cluster: Cluster) -> None:
         await start(cluster, racks)
         topic = CreateTopicsRequestTopic(name="t", num_partitions=8, replication_factor=2)
-        answer = await cluster.send(
+        response = await cluster.send(
             cluster.controller, CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
         )
-        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert response.topics[0].error_code == ErrorCode.NONE
         assert machines_of(cluster, "t") == [{"one", "two"}] * 8
         more = CreatePartitionsRequestTopic(name="t", count=12, assignments=None)
-        answer = await cluster.send(
+        response = await cluster.send(
             cluster.controller, CreatePartitionsRequest(topics=[more], timeout_ms=30_000)
         )
-        assert answer.results[0].error_code == ErrorCode.NONE
+        assert response.results[0].error_code == ErrorCode.NONE
         await cluster.until(lambda: len(machines_of(cluster, "t")) == 12)
         assert machines_of(cluster, "t") == [{"one", "two"}] * 12
 

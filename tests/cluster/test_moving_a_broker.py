@@ -56,8 +56,8 @@ def test_a_broker_at_another_port_follows_leads_and_is_found(run: Run, is_killed
                 )
                 epoch = cluster.partition(MOVED, WHERE).leader_epoch
                 elect = ElectLeadersRequest(topic_partitions=None)
-                answer = await cluster.send(cluster.controller, elect)
-                assert answer.error_code == ErrorCode.NONE
+                response = await cluster.send(cluster.controller, elect)
+                assert response.error_code == ErrorCode.NONE
                 await cluster.until(lambda: cluster.leader(WHERE) == MOVED, "it leads")
                 assert cluster.partition(MOVED, WHERE).leader_epoch == epoch + 1
                 # acks=all: the others follow it where it is now

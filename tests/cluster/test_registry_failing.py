@@ -273,8 +273,8 @@ def test_topic_that_is_too_large_for_the_registry_is_refused_at_once(run: Run) -
                 name=name, num_partitions=partitions, replication_factor=1
             )
             request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-            answer = (await cluster.send(1, request)).topics[0]
-            assert answer.error_code == code
+            response = (await cluster.send(1, request)).topics[0]
+            assert response.error_code == code
         assert cluster.znode_server.tree.children(znodes.TOPICS) == ["small"]
 
     run(story, brokers=0)

@@ -120,15 +120,15 @@ class Producer:
         return ErrorCode.of(code(await ask(self.cluster, topic_partition, request, 12, code)))
 
     async def end(self, *, committed: bool, **of: int) -> tuple[ErrorCode, int, int]:
-        """End as the version-2 client does, and return error, id and epoch of the answer."""
+        """End as the version-2 client does, and return error, id and epoch of the response."""
         request = EndTxnRequest(
             transactional_id=ID,
             producer_id=of.get("producer_id", self.producer_id),
             producer_epoch=of.get("epoch", self.epoch),
             committed=committed,
         )
-        answer = await ask(self.cluster, STATE, request, 5, own)
-        return ErrorCode.of(answer.error_code), answer.producer_id, answer.producer_epoch
+        response = await ask(self.cluster, STATE, request, 5, own)
+        return ErrorCode.of(response.error_code), response.producer_id, response.producer_epoch
 
     async def commit(self) -> None:
         code, self.producer_id, self.epoch = await self.end(committed=True)
@@ -139,8 +139,8 @@ class Producer:
         request = DescribeTransactionsRequest(transactional_ids=[ID])
 
         async def state() -> Any:
-            answer = await self.cluster.send(self.cluster.leader(STATE), request)
-            (found,) = answer.transaction_states
+            response = await self.cluster.send(self.cluster.leader(STATE), request)
+            (found,) = response.transaction_states
             return found
 
         return await eventually(
@@ -176,8 +176,8 @@ def test_a_leader_that_coordinates_adds_all_its_partitions_by_one_record(run: Ru
         records = cluster.partition(leader, STATE).log_end_offset
         batches = [(partition, producer.batch(b"v")) for partition in range(6)]
         request = produce_request("many", batches, transactional_id=ID)
-        answer = await cluster.send(leader, request, 12)
-        found = [row.error_code for row in answer.responses[0].partition_responses]
+        response = await cluster.send(leader, request, 12)
+        found = [row.error_code for row in response.responses[0].partition_responses]
         assert found == [NONE] * 6
         assert cluster.partition(leader, STATE).log_end_offset == records + 1
 
@@ -244,8 +244,8 @@ def test_a_late_announcement_opens_nothing(run: Run) -> None:
             topics=[AddPartitionsToTxnRequestTopic(name="on-three", partitions=[0])],
         )
         request = AddPartitionsToTxnRequest(transactions=[transaction])
-        answer = await ask(cluster, STATE, request, 5, own)
-        (row,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        response = await ask(cluster, STATE, request, 5, own)
+        (row,) = response.results_by_transaction[0].topic_results[0].results_by_partition
         assert row.partition_error_code == ErrorCode.PRODUCER_FENCED
         assert (await producer.state()).transaction_state == "CompleteCommit"
 
@@ -259,7 +259,7 @@ def test_an_end_that_is_repeated_ends_nothing_else(run: Run) -> None:
         assert await producer.produce(ON_TWO, b"a") is NONE
         assert await producer.end(committed=True) == (NONE, producer_id, 1)
         await producer.state()
-        assert await producer.end(committed=True) == (NONE, producer_id, 1)  # the answer was lost
+        assert await producer.end(committed=True) == (NONE, producer_id, 1)  # the response was lost
         assert (await producer.end(committed=False))[0] is ErrorCode.INVALID_TXN_STATE
         producer.epoch = 1
         assert await producer.produce(ON_TWO, b"b") is NONE
@@ -291,8 +291,8 @@ def test_a_late_marker_does_not_end_the_next_transaction(outcome: bool, run: Run
             transaction_version=2,
         )
         again = WriteTxnMarkersRequest(markers=[marker])
-        answer = await cluster.send(cluster.leader(ON_TWO), again, 2)
-        (row,) = answer.markers[0].topics[0].partitions
+        response = await cluster.send(cluster.leader(ON_TWO), again, 2)
+        (row,) = response.markers[0].topics[0].partitions
         assert row.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         assert await producer.produce(ON_TWO, b"c", sequence=1) is NONE
         assert (await producer.end(committed=not outcome))[0] is NONE

@@ -98,7 +98,7 @@ async def add(cluster: Cluster, identity: Producer, *partitions: TopicPartition)
 
 
 async def end(cluster: Cluster, identity: Producer, *, committed: bool = True) -> int:
-    """Decide; a decision whose answer was lost is asked for again."""
+    """Decide; a decision whose response was lost is asked for again."""
     request = EndTxnRequest(
         transactional_id=identity.transactional_id,
         producer_id=identity.producer_id,

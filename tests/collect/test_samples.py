@@ -236,8 +236,7 @@ def test_pages_of_prometheus_own_client_and_of_a_broker_become_records(
     Histogram("shop_wait", "Wait.", buckets=[1, 2], registry=registry).observe(1.5)
     server, thread = start_http_server(0, "127.0.0.1", registry)
     with run_kavka(tmp_path / "broker", {"kavka.metrics.port": "0"}) as broker:
-        ours = broker.process.wait_for("metrics served", 30).partition("url=")[2].split()[0]
-        urls = (f"127.0.0.1:{server.server_port}", ours, "127.0.0.1:9")
+        urls = (f"127.0.0.1:{server.server_port}", broker.metrics_url, "127.0.0.1:9")
         arguments = (*urls, "--label", "env=test", "--host", "h")
         code, said = collect_once(
             tmp_path / "out", "metrics", broker.bootstrap, fresh_name, *arguments
@@ -255,7 +254,7 @@ def test_pages_of_prometheus_own_client_and_of_a_broker_become_records(
     ups = {r["source"]: (r["value"], r.get("error")) for r in records if r["name"] == "up"}
     assert [value for value, _ in ups.values()] == [1, 1, 0]
     assert "refused" in str(ups["http://127.0.0.1:9/metrics"])
-    of_broker = {r["name"] for r in records if r["source"] == ours}
+    of_broker = {r["name"] for r in records if r["source"] == broker.metrics_url}
     assert "kafka_server_replicamanager_partitioncount" in of_broker
     assert {(r["kind"], r["host"]) for r in records} == {("metric", "h")}
 

@@ -307,9 +307,9 @@ async def shown(peer: Peer, topic_ids: dict[str, bytes]) -> list[Any]:
         listed.cluster_authorized_operations,
     ]
     by_id = [MetadataRequestTopic(name=None, topic_id=each) for each in topic_ids.values()]
-    answer = await peer.send(MetadataRequest(topics=by_id), 12)
+    response = await peer.send(MetadataRequest(topics=by_id), 12)
     names = {each: name for name, each in topic_ids.items()}
-    found.append(sorted((names[t.topic_id], t.name or "", t.error_code) for t in answer.topics))
+    found.append(sorted((names[t.topic_id], t.name or "", t.error_code) for t in response.topics))
     cluster = DescribeClusterRequest(include_cluster_authorized_operations=True)
     found.append((await peer.send(cluster, 0)).cluster_authorized_operations)
     groups = await peer.send(ListGroupsRequest(), 4)
@@ -334,11 +334,11 @@ async def shown(peer: Peer, topic_ids: dict[str, bytes]) -> list[Any]:
 
 
 async def deleted_by_id(peer: Peer, topic_ids: dict[str, bytes]) -> list[Any]:
-    """Try to delete topics by their ids; return the names in the answer, and the errors."""
+    """Try to delete topics by their ids; return the names in the response, and the errors."""
     asked = [DeleteTopicsRequestTopic(name=None, topic_id=each) for each in topic_ids.values()]
-    answer = await peer.send(DeleteTopicsRequest(topics=asked, timeout_ms=10_000), 6)
+    response = await peer.send(DeleteTopicsRequest(topics=asked, timeout_ms=10_000), 6)
     names = {each: name for name, each in topic_ids.items()}
-    return sorted((names[t.topic_id], t.name or "", t.error_code) for t in answer.responses)
+    return sorted((names[t.topic_id], t.name or "", t.error_code) for t in response.responses)
 
 
 async def with_topics(admin: Peer) -> dict[str, bytes]:
@@ -351,8 +351,8 @@ async def with_topics(admin: Peer) -> dict[str, bytes]:
     async with asyncio.timeout(30):
         # One that was deleted a moment ago may be there still.
         while True:
-            answer = await admin.send(CreateTopicsRequest(topics=new, timeout_ms=30_000), 7)
-            assert {t.error_code for t in answer.topics} <= {0, ErrorCode.TOPIC_ALREADY_EXISTS}
+            response = await admin.send(CreateTopicsRequest(topics=new, timeout_ms=30_000), 7)
+            assert {t.error_code for t in response.topics} <= {0, ErrorCode.TOPIC_ALREADY_EXISTS}
             listed = await admin.send(asked, 10)
             if not errors_in(listed):
                 return {topic.name: topic.topic_id for topic in listed.topics}

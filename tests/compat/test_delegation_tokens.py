@@ -224,8 +224,8 @@ def test_kafkas_script_and_our_command_print_alike_at_our_broker(tmp_path: Path)
 def test_both_brokers_answer_alike_and_tools_print_alike_at_apache_kafkas(tmp_path: Path) -> None:
     async def story() -> None:
         async with kavka(tmp_path / "ours") as ours:
-            found = await answers(ours)
-            assert found == await answers(theirs)
+            found = await responses(ours)
+            assert found == await responses(theirs)
 
     (tmp_path / "ours").mkdir()
     with apache_kafka(tmp_path) as theirs:
@@ -248,15 +248,15 @@ async def connect(at: Place, user: str) -> Peer:
     return await Peer.connect(TcpNetwork(), "127.0.0.1", at.port, security=security)
 
 
-def facts(answer: Any, names: Mapping[str, str]) -> Any:
-    """Return what is in an answer, without what differs each time: ids by names, times by their distances."""
-    if isinstance(answer, list):
-        return sorted((facts(each, names) for each in answer), key=repr)
-    if isinstance(answer, bytes | memoryview):
-        return len(answer)
-    if not hasattr(answer, "__slots__"):
-        return names.get(answer, answer)
-    found = {name: getattr(answer, name) for name in answer.__slots__}
+def facts(response: Any, names: Mapping[str, str]) -> Any:
+    """Return what is in a response, without what differs each time: ids by names, times by their distances."""
+    if isinstance(response, list):
+        return sorted((facts(each, names) for each in response), key=repr)
+    if isinstance(response, bytes | memoryview):
+        return len(response)
+    if not hasattr(response, "__slots__"):
+        return names.get(response, response)
+    found = {name: getattr(response, name) for name in response.__slots__}
     issued = found.get("issue_timestamp_ms", found.get("issue_timestamp"))
     for name, value in found.items():
         if "timestamp" not in name or value < 0:
@@ -268,18 +268,18 @@ def facts(answer: Any, names: Mapping[str, str]) -> Any:
     return found
 
 
-async def answers(at: Place) -> list[Any]:
-    """Return the answers of a broker to many requests about tokens, and to logins by them."""
+async def responses(at: Place) -> list[Any]:
+    """Return the responses of a broker to many requests about tokens, and to logins by them."""
     found: list[Any] = []
     names: dict[str, str] = {}
     alice, bob = await connect(at, "alice"), await connect(at, "bob")
 
     async def sent(peer: Peer, request: Any, version: int | None = None) -> Any:
-        answer = await peer.send(request, version)
-        if getattr(answer, "token_id", ""):
-            names[answer.token_id] = f"token {len(names)}"
-        found.append((type(request).__name__, version, facts(answer, names)))
-        return answer
+        response = await peer.send(request, version)
+        if getattr(response, "token_id", ""):
+            names[response.token_id] = f"token {len(names)}"
+        found.append((type(request).__name__, version, facts(response, names)))
+        return response
 
     (owned, shared) = await _create(alice, sent)
     await _change(alice, bob, sent, owned, shared)
@@ -405,10 +405,10 @@ async def _authenticate(peer: Peer, mechanism: str, user: str, password: str) ->
     client = ScramClient(SCRAM_MECHANISMS[mechanism], user, password, "c" * 20, token_auth=True)
     token: bytes | None = client.first()
     while token is not None:
-        answer = await peer.send(SaslAuthenticateRequest(auth_bytes=token), 2)
-        assert answer.error_code == 0, answer.error_message
-        token = client.respond(answer.auth_bytes)
-    lifetime_ms: int = answer.session_lifetime_ms
+        response = await peer.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+        assert response.error_code == 0, response.error_message
+        token = client.respond(response.auth_bytes)
+    lifetime_ms: int = response.session_lifetime_ms
     return lifetime_ms
 
 
@@ -445,10 +445,12 @@ async def works(port: int, token: DelegationToken, mechanism: str) -> bool:
 async def shown(port: int) -> dict[str, tuple[bytes, int, int]]:
     """Return the tokens that alice sees, with their secrets and ends."""
     peer = await connect(Place(port, 0), "alice")
-    answer = await peer.send(DescribeDelegationTokenRequest())
+    response = await peer.send(DescribeDelegationTokenRequest())
     peer.close()
-    assert answer.error_code == ErrorCode.NONE
-    return {t.token_id: (bytes(t.hmac), t.expiry_timestamp, t.max_timestamp) for t in answer.tokens}
+    assert response.error_code == ErrorCode.NONE
+    return {
+        t.token_id: (bytes(t.hmac), t.expiry_timestamp, t.max_timestamp) for t in response.tokens
+    }
 
 
 async def shared(author: int, other: int) -> None:

@@ -25,7 +25,7 @@ PIECES = [
 UNUSABLE = "refused"
 
 
-def java_answers(patterns: list[str]) -> list[str]:
+def java_results(patterns: list[str]) -> list[str]:
     ran = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", str(HERE / "FindNames.java")],
         input="\n".join([" ".join(NAMES), *patterns, ""]),
@@ -36,7 +36,7 @@ def java_answers(patterns: list[str]) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def our_answer(text: str) -> str:
+def our_result(text: str) -> str:
     try:
         pattern = java_pattern(text)
     except BadJavaPattern:
@@ -50,8 +50,8 @@ def test_patterns_that_people_write_find_and_match_what_they_do_in_java() -> Non
     assert len(patterns) >= 140
     differing = [
         (text, java, ours)
-        for text, java in zip(patterns, java_answers(patterns), strict=True)
-        if (ours := our_answer(text)) != java
+        for text, java in zip(patterns, java_results(patterns), strict=True)
+        if (ours := our_result(text)) != java
     ]
     assert differing == []
 
@@ -61,8 +61,8 @@ def test_a_pattern_of_random_pieces_is_refused_or_finds_what_it_finds_in_java() 
     patterns = ["".join(rng.choices(PIECES, k=rng.randint(1, 8))) for _ in range(20_000)]
     usable = 0
     differing = []
-    for text, java in zip(patterns, java_answers(patterns), strict=True):
-        ours = our_answer(text)
+    for text, java in zip(patterns, java_results(patterns), strict=True):
+        ours = our_result(text)
         usable += UNUSABLE not in (ours, java)
         if ours not in (java, UNUSABLE):
             differing.append((text, java, ours))

@@ -162,8 +162,8 @@ def test_rules_make_the_users_that_they_make_in_java(kafka: ApacheKafka) -> None
         cases.append((chance.choice(PRINCIPALS), rules))
     differing = []
     counts = {"user": 0, "no": 0, "refused": 0}
-    for (principal, rules), javas in zip(cases, java_answers(kafka, cases), strict=True):
-        ours = our_answer(principal, rules)
+    for (principal, rules), javas in zip(cases, java_results(kafka, cases), strict=True):
+        ours = our_result(principal, rules)
         counts[ours.partition(" ")[0]] += 1
         if ours != javas and not is_stricter(javas, ours):
             differing.append((principal, rules, javas, ours))
@@ -179,7 +179,7 @@ def is_stricter(javas: str, ours: str) -> bool:
     return ours == "refused early" or (javas, ours) == ("user ", "no user")
 
 
-def java_answers(kafka: ApacheKafka, cases: list[tuple[str, list[str]]]) -> list[str]:
+def java_results(kafka: ApacheKafka, cases: list[tuple[str, list[str]]]) -> list[str]:
     program = Path(__file__).parent / "java" / "ShortNames.java"
     path = ":".join(str(jar) for jar in jars(kafka.release))
     ran = subprocess.run(
@@ -192,7 +192,7 @@ def java_answers(kafka: ApacheKafka, cases: list[tuple[str, list[str]]]) -> list
     return ran.stdout.splitlines()
 
 
-def our_answer(principal: str, rules: list[str]) -> str:
+def our_result(principal: str, rules: list[str]) -> str:
     try:
         read = PrincipalRules(rules, "REALM")
     except RuleError as error:

@@ -1,4 +1,4 @@
-"""Tokens without a signature are accepted and refused by our broker as by Apache Kafka's, with the same answers."""
+"""Tokens without a signature are accepted and refused by our broker as by Apache Kafka's, with the same responses."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _FAR_S = 30_000
 """Ends of sessions are compared by seconds, so they are hours away."""
 
 
-class Answer(NamedTuple):
-    """The answer of a broker to a token."""
+class Response(NamedTuple):
+    """The response of a broker to a token."""
 
     challenge: bytes
     error_code: int
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     session_s: int
 
 
-CLOSED = Answer(b"", -1, "the connection is closed", 0)
+CLOSED = Response(b"", -1, "the connection is closed", 0)
 
 
 def text_of(claims: object) -> str:
@@ -163,7 +163,7 @@ def refused_by_ours(now: float) -> Iterable[bytes]:
     yield message(token(fine), kind="Basic")
 
 
-async def answer(port: int, first: bytes) -> Answer:
+async def response_to(port: int, first: bytes) -> Response:
     """Send a token, and the confirmation of a refusal."""
     peer = await Peer.connect(TcpNetwork(), "127.0.0.1", port)
     try:
@@ -175,7 +175,7 @@ async def answer(port: int, first: bytes) -> Answer:
             found = await peer.send(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
         seconds = -(-found.session_lifetime_ms // 100_000)
         # To a success Apache Kafka adds an empty message, we none.
-        return Answer(challenge, found.error_code, found.error_message or None, seconds)
+        return Response(challenge, found.error_code, found.error_message or None, seconds)
     except ConnectionError:
         return CLOSED
     finally:
@@ -203,9 +203,11 @@ def settings_of(ports: dict[str, int]) -> dict[str, str]:
     }
 
 
-def all_answers(ports: dict[str, int], messages: list[bytes]) -> dict[tuple[str, bytes], Answer]:
-    async def ask() -> dict[tuple[str, bytes], Answer]:
-        return {(n, m): await answer(port, m) for n, port in ports.items() for m in messages}
+def all_responses(
+    ports: dict[str, int], messages: list[bytes]
+) -> dict[tuple[str, bytes], Response]:
+    async def ask() -> dict[tuple[str, bytes], Response]:
+        return {(n, m): await response_to(port, m) for n, port in ports.items() for m in messages}
 
     return asyncio.run(ask())
 
@@ -220,11 +222,11 @@ def test_the_same_tokens_are_accepted_and_refused(tmp_path: Path) -> None:
     messages += only_theirs
     ports = {name: free_port() for name in RULES}
     with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", settings_of(ports)):
-        theirs = all_answers(ports, messages)
+        theirs = all_responses(ports, messages)
     broker = launch_kavka(tmp_path / "kavka", settings_of(ports), 0)
     try:
         broker.process.wait_for("ready: ", 60)
-        ours = all_answers(ports, messages)
+        ours = all_responses(ports, messages)
     finally:
         broker.process.stop()
     differing = {each: (theirs[each], ours[each]) for each in theirs if ours[each] != theirs[each]}

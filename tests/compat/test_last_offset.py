@@ -38,16 +38,16 @@ Ask = Callable[..., Any]
 
 def test_a_group_without_offsets_and_members_is_gone_as_in_apache_kafka(tmp_path: Path) -> None:
     with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", SETTINGS) as broker:
-        theirs = answers(broker.bootstrap)
+        theirs = responses(broker.bootstrap)
     with run_kavka(tmp_path / "kavka", SETTINGS) as broker:
-        ours = answers(broker.bootstrap)
+        ours = responses(broker.bootstrap)
     assert ours == theirs
     assert ours["alone: after the last"][0] == []
     assert ours["alone: once more"] == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
-def answers(address: str) -> dict[str, Any]:
-    """Ask one broker, and return what matters of its answers."""
+def responses(address: str) -> dict[str, Any]:
+    """Ask one broker, and return what matters of its responses."""
 
     def asked(request: object, version: int | None = None) -> Any:
         return ask(address, request, version)
@@ -94,8 +94,8 @@ def commit(asked: Ask, group: str, *partitions: tuple[str, int]) -> None:
         )
         for name, index in partitions
     ]
-    answer = asked(OffsetCommitRequest(group_id=group, topics=topics), 8)
-    assert {row.error_code for topic in answer.topics for row in topic.partitions} == {0}
+    response = asked(OffsetCommitRequest(group_id=group, topics=topics), 8)
+    assert {row.error_code for topic in response.topics for row in topic.partitions} == {0}
 
 
 def delete(
@@ -108,9 +108,11 @@ def delete(
         )
         for name, index in partitions
     ]
-    answer = asked(OffsetDeleteRequest(group_id=group, topics=topics))
-    rows = ((t.name, p.partition_index, p.error_code) for t in answer.topics for p in t.partitions)
-    return answer.error_code, sorted(rows)
+    response = asked(OffsetDeleteRequest(group_id=group, topics=topics))
+    rows = (
+        (t.name, p.partition_index, p.error_code) for t in response.topics for p in t.partitions
+    )
+    return response.error_code, sorted(rows)
 
 
 def seen(asked: Ask, group: str) -> tuple[list[str], tuple[int, str, str, int], list[object]]:

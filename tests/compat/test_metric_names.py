@@ -106,9 +106,7 @@ def test_our_names_are_those_of_kafka_behind_the_jmx_exporter(tmp_path: Path) ->
     (tmp_path / "kavka").mkdir()
     with run_kavka(tmp_path / "kavka", settings) as ours:
         _connected = load(ours)
-        found_url = re.search(r"metrics served url=(\S+)", ours.process.text())
-        assert found_url is not None
-        our_page = page(found_url[1])
+        our_page = page(ours.metrics_url)
     wanted, found = names(their_page), names(our_page)
     assert "kafka_server_brokertopicmetrics_messagesin" in wanted
     lacking = {name for name in wanted if LACKING.fullmatch(name)}

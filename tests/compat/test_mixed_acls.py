@@ -28,18 +28,18 @@ _ANY: dict[str, Any] = {"pattern_type_filter": 1, "operation": 1, "permission_ty
 
 
 def described(cluster: MixedCluster, number: int) -> set[tuple[str, int, str, int, int]]:
-    answer: Any = cluster.ask(number, DescribeAclsRequest(resource_type_filter=1, **_ANY), 2)
-    assert answer.error_code == 0
+    response: Any = cluster.ask(number, DescribeAclsRequest(resource_type_filter=1, **_ANY), 2)
+    assert response.error_code == 0
     return {
         (one.resource_name, one.pattern_type, row.principal, row.operation, row.permission_type)
-        for one in answer.resources
+        for one in response.resources
         for row in one.acls
     }
 
 
 def is_denied(cluster: MixedCluster, number: int, group: str) -> bool:
-    answer: Any = cluster.ask(number, FindCoordinatorRequest(key=group), 3)
-    code: int = answer.error_code
+    response: Any = cluster.ask(number, FindCoordinatorRequest(key=group), 3)
+    code: int = response.error_code
     return code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
@@ -51,8 +51,8 @@ def test_acls_of_one_broker_are_obeyed_by_the_other(tmp_path: Path) -> None:
                 f"User:a DescribeConfigs Topic:{group}-*",
             )
             request = CreateAclsRequest(creations=[creation(acl(text)) for text in texts])
-            answer: Any = cluster.ask(author, request, 2)
-            assert [row.error_code for row in answer.results] == [0, 0]
+            response: Any = cluster.ask(author, request, 2)
+            assert [row.error_code for row in response.results] == [0, 0]
             until(partial(is_denied, cluster, other, group))
             assert is_denied(cluster, author, group)
             assert described(cluster, 0) == described(cluster, 1)

@@ -103,8 +103,8 @@ class _Cluster(MixedCluster):
             resource_type=4, resource_name="" if default else str(number), configs=[config]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer: Any = self.ask(number, request, 1)
-        return int(answer.responses[0].error_code)
+        response: Any = self.ask(number, request, 1)
+        return int(response.responses[0].error_code)
 
 
 @contextmanager
@@ -151,9 +151,9 @@ def test_the_same_settings_may_be_changed_while_a_broker_runs(tmp_path: Path) ->
         differing = {}
         for name, value in CHANGES:
             for default in (False, True):
-                answers = [cluster.refusal(n, name, value, default=default) for n in (0, 1)]
-                if answers[0] != answers[1]:
-                    differing[name, default] = answers
+                responses = [cluster.refusal(n, name, value, default=default) for n in (0, 1)]
+                if responses[0] != responses[1]:
+                    differing[name, default] = responses
         assert not differing, str(differing)
 
 
@@ -197,9 +197,9 @@ def test_listeners_are_added_and_removed_alike(tmp_path: Path) -> None:
         differing = {}
         for name, value in LISTENERS:
             for default in (False, True):
-                answers = [asked(number, name, value, default=default) for number in (0, 1)]
-                if answers[0] != answers[1]:
-                    differing[name, value, default] = answers
+                responses = [asked(number, name, value, default=default) for number in (0, 1)]
+                if responses[0] != responses[1]:
+                    differing[name, value, default] = responses
         assert not differing, str(differing)
         for number in (0, 1):
             own = f"PLAINTEXT://{cluster.address(number)},USERS://{cluster.users[number]}"

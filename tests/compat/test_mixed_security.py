@@ -141,8 +141,8 @@ def each_obeys_the_other(cluster: MixedCluster, secured: Secured) -> None:
 
 def allow(cluster: MixedCluster, author: int, *texts: str) -> None:
     request = CreateAclsRequest(creations=[creation(acl(text)) for text in texts])
-    answer = cluster.ask(author, request, 2)
-    assert {row.error_code for row in answer.results} == {0}
+    response = cluster.ask(author, request, 2)
+    assert {row.error_code for row in response.results} == {0}
 
 
 def error_of(settings: Mapping[str, str], topic: str, partition: int) -> int:
@@ -192,8 +192,8 @@ def limit(cluster: MixedCluster, author: int, rate: float | None) -> None:
         ],
     )
     request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
-    (answer,) = cluster.ask(author, request).entries
-    assert answer.error_code == 0, answer
+    (response,) = cluster.ask(author, request).entries
+    assert response.error_code == 0, response
 
 
 def is_throttled(settings: Mapping[str, str], topic: str, partition: int) -> bool:

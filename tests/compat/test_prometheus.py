@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -29,12 +28,6 @@ static_configs:
 """
 
 
-def metrics_url(text: str) -> str:
-    found = re.search(r"metrics served url=(\S+)", text)
-    assert found is not None
-    return found[1]
-
-
 def test_prometheus_scrapes_over_tls_with_a_password(tmp_path: Path) -> None:
     files = TlsFiles(tmp_path)
     users, password = tmp_path / "users", tmp_path / "password"
@@ -49,7 +42,7 @@ def test_prometheus_scrapes_over_tls_with_a_password(tmp_path: Path) -> None:
         "ssl.keystore.location": files.broker,
     }
     with run_kavka(tmp_path / "kavka", settings) as broker:
-        url = metrics_url(broker.process.text())
+        url = broker.metrics_url
         assert url.startswith("https://")
         port = int(url.rpartition(":")[2].partition("/")[0])
         scrape = SCRAPE.format(password=password, trust=files.trust, port=port)
@@ -66,7 +59,7 @@ def test_prometheus_scrapes_over_tls_with_a_password(tmp_path: Path) -> None:
 def test_promtool_takes_the_page(tmp_path: Path) -> None:
     settings = {"kavka.metrics.port": "0"}
     with run_kavka(tmp_path / "kavka", settings) as broker:
-        with urllib.request.urlopen(metrics_url(broker.process.text()), timeout=30) as response:
+        with urllib.request.urlopen(broker.metrics_url, timeout=30) as response:
             page = response.read()
         done = subprocess.run(
             [str(program("promtool")), "check", "metrics"],

@@ -46,8 +46,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 def coordinates(address: str) -> bool:
     """Return whether a broker knows the coordinators of groups; the first request creates their topic."""
-    answer = ask(address, FindCoordinatorRequest(key="any", key_type=0), 3)
-    return bool(answer.error_code == ErrorCode.NONE)
+    response = ask(address, FindCoordinatorRequest(key="any", key_type=0), 3)
+    return bool(response.error_code == ErrorCode.NONE)
 
 
 @pytest.fixture(params=[pytest.param("3.9", marks=pytest.mark.long), "4.1"])
@@ -82,8 +82,7 @@ def served(cluster: RunningCluster, topic: str) -> list[int]:
     """Return how many bytes of a topic each broker has sent to consumers, as it says itself."""
     counts = []
     for broker in cluster.brokers:
-        url = broker.process.wait_for("metrics served url=", 10).partition("url=")[2].split()[0]
-        with urllib.request.urlopen(url, timeout=60) as response:
+        with urllib.request.urlopen(broker.metrics_url, timeout=60) as response:
             page = response.read().decode()
         name = "kafka_server_brokertopicmetrics_bytesout_total"
         count = re.search(rf'^{name}{{topic="{topic}"}} (\S+)$', page, re.MULTILINE)

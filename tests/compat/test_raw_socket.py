@@ -42,7 +42,7 @@ def _assert_serves(broker: Broker) -> None:
     assert broker.process.alive(), broker.process.text()[-3000:]
     with RawConnection.to(broker) as raw:
         raw.send(API_VERSIONS_REQUEST)
-        assert raw.answer() is not None
+        assert raw.read_response() is not None
 
 
 def _header(key: int, version: int, client_id_length: int = 3, client_id: bytes = b"raw") -> bytes:
@@ -88,31 +88,31 @@ _LAST_WORDS = {
 @pytest.mark.parametrize("words", _LAST_WORDS.values(), ids=_LAST_WORDS.keys())
 def test_broker_closes_the_connection_on(words: bytes, connection: RawConnection) -> None:
     connection.send(words)
-    assert connection.answer() is None
+    assert connection.read_response() is None
 
 
 def test_unknown_version_of_api_versions_is_answered_in_version_0(
     connection: RawConnection,
 ) -> None:
     connection.send(request(API_VERSIONS, 99, b"\x00anything"))
-    answer = connection.answer()
-    assert answer is not None
-    correlation_id, body = answer
+    response = connection.read_response()
+    assert response is not None
+    correlation_id, body = response
     error, count, key, lowest, highest = struct.unpack(">hihhh", body[:12])
     assert (correlation_id, error, count, key) == (1, UNSUPPORTED_VERSION, 1, API_VERSIONS)
     assert lowest == 0
     assert highest >= 3
     connection.send(API_VERSIONS_REQUEST)
-    assert connection.answer() is not None
+    assert connection.read_response() is not None
 
 
 def test_bytes_behind_a_request_are_ignored(connection: RawConnection) -> None:
     # librdkafka's Metadata of all topics, as it is on the wire
     all_topics = bytes.fromhex("00000000010000")
     connection.send(frame(_header(METADATA, 12) + b"\x00" + all_topics))
-    assert connection.answer() is not None
+    assert connection.read_response() is not None
     connection.send(request(METADATA, 1, struct.pack(">i", 0) + b"and more"))
-    assert connection.answer() is not None
+    assert connection.read_response() is not None
 
 
 def test_half_a_frame_and_goodbye_does_no_harm(any_broker: Broker) -> None:
@@ -125,7 +125,7 @@ def test_half_a_frame_and_goodbye_does_no_harm(any_broker: Broker) -> None:
 def test_frame_may_come_byte_by_byte(connection: RawConnection) -> None:
     for byte in API_VERSIONS_REQUEST:
         connection.send(bytes([byte]))
-    assert connection.answer() is not None
+    assert connection.read_response() is not None
 
 
 def test_requests_in_one_packet_are_answered_in_their_order(connection: RawConnection) -> None:
@@ -136,23 +136,23 @@ def test_requests_in_one_packet_are_answered_in_their_order(connection: RawConne
         for n in range(200)
     ]
     connection.send(b"".join(requests))
-    answers = [connection.answer() for _ in requests]
-    assert [answer[0] for answer in answers if answer] == list(range(200))
+    responses = [connection.read_response() for _ in requests]
+    assert [response[0] for response in responses if response] == list(range(200))
 
 
 def test_good_requests_before_garbage_are_answered(connection: RawConnection) -> None:
     connection.send(API_VERSIONS_REQUEST)
-    assert connection.answer() is not None
+    assert connection.read_response() is not None
     connection.send(b"\xff" * 64)
-    assert connection.answer() is None
+    assert connection.read_response() is None
 
 
 def test_api_versions_lists_what_clients_need(connection: RawConnection) -> None:
     connection.send(API_VERSIONS_REQUEST)
-    answer = connection.answer()
-    assert answer is not None
-    count = struct.unpack(">i", answer[1][2:6])[0]
-    ranges = {key: (low, high) for key, low, high in struct.iter_unpack(">hhh", answer[1][6:])}
+    response = connection.read_response()
+    assert response is not None
+    count = struct.unpack(">i", response[1][2:6])[0]
+    ranges = {key: (low, high) for key, low, high in struct.iter_unpack(">hhh", response[1][6:])}
     assert len(ranges) == count
     assert {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22} <= ranges.keys()
     assert ranges[0][0] == 0, "librdkafka before 2.11 would send without compression"
@@ -161,9 +161,9 @@ def test_api_versions_lists_what_clients_need(connection: RawConnection) -> None
 def _produced(raw: RawConnection, topic: str, batch: bytes, acks: int = 1) -> int:
     """Return the error code of the only partition."""
     raw.send(produce_request(topic, batch, acks))
-    answer = raw.answer()
-    assert answer is not None
-    body = answer[1]
+    response = raw.read_response()
+    assert response is not None
+    body = response[1]
     position = 4 + 2 + len(topic) + 4 + 4
     return int(struct.unpack(">h", body[position : position + 2])[0])
 
@@ -210,10 +210,10 @@ def test_batch_that_is_cut_short_is_not_appended(
     _create(any_broker, fresh_name)
     with RawConnection.to(any_broker) as raw:
         raw.send(produce_request(fresh_name, bytes(_some_batch()[:cut])))
-        answer = raw.answer()
-    if answer is not None:
+        response = raw.read_response()
+    if response is not None:
         position = 4 + 2 + len(fresh_name) + 4 + 4
-        error, offset = struct.unpack(">hq", answer[1][position : position + 10])
+        error, offset = struct.unpack(">hq", response[1][position : position + 10])
         assert error != 0
         assert offset == -1
     assert _end_offset(any_broker, fresh_name) == 0
@@ -224,20 +224,20 @@ def _end_offset(broker: Broker, topic: str) -> int:
     latest = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, 0, -1)
     with RawConnection.to(broker) as raw:
         raw.send(request(2, 1, latest))
-        answer = raw.answer()
-    assert answer is not None
-    return int(struct.unpack(">q", answer[1][-8:])[0])
+        response = raw.read_response()
+    assert response is not None
+    return int(struct.unpack(">q", response[1][-8:])[0])
 
 
-def test_no_answer_comes_for_acks_0(
+def test_no_response_comes_for_acks_0(
     any_broker: Broker, connection: RawConnection, fresh_name: str
 ) -> None:
     _create(any_broker, fresh_name)
     connection.send(produce_request(fresh_name, bytes(_some_batch()), acks=0, correlation_id=7))
     connection.send(request(API_VERSIONS, 0, correlation_id=8))
-    answer = connection.answer()
-    assert answer is not None
-    assert answer[0] == 8
+    response = connection.read_response()
+    assert response is not None
+    assert response[0] == 8
     assert _end_offset(any_broker, fresh_name) == 1
 
 

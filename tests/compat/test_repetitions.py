@@ -88,14 +88,14 @@ Ask = Callable[..., Any]
 
 def test_what_is_named_repeatedly_is_answered_as_by_apache_kafka(tmp_path: Path) -> None:
     with ApacheKafka("3.9").run_broker(tmp_path / "apache", "zookeeper", SETTINGS) as broker:
-        apache = answers(broker.bootstrap)
+        apache = responses(broker.bootstrap)
     with run_kavka(tmp_path / "kavka", SETTINGS) as broker:
-        ours = answers(broker.bootstrap)
+        ours = responses(broker.bootstrap)
     assert ours == apache
 
 
-def answers(address: str) -> dict[str, object]:
-    """Ask one broker everything, and return what matters of its answers."""
+def responses(address: str) -> dict[str, object]:
+    """Ask one broker everything, and return what matters of its responses."""
 
     def asked(request: object, version: int | None = None) -> Any:
         return ask(address, request, version)
@@ -152,7 +152,7 @@ def of_topics(asked: Ask) -> dict[str, object]:
 
 
 def by_topic(topics: Any, rows: str = "partitions") -> list[object]:
-    """Return the topics of an answer with what became of their partitions; neither order matters."""
+    """Return the topics of a response with what became of their partitions; neither order matters."""
     return sorted(  # type: ignore[return-value]
         (topic.name, sorted((row.partition_index, row.error_code) for row in getattr(topic, rows)))
         for topic in topics

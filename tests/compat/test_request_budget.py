@@ -176,7 +176,7 @@ def test_large_requests_that_come_slowly_all_come_to_their_end(
                     selector.unregister(key.fileobj)
     for connection in connections:
         connection.socket.settimeout(60)
-        assert connection.answer() is not None
+        assert connection.read_response() is not None
         connection.socket.close()
 
 
@@ -188,9 +188,9 @@ def _fetch(partitions: int) -> bytes:
     return request(FETCH, 7, head + topics + struct.pack(">i", 0))
 
 
-def _session_id(answer: tuple[int, bytes] | None) -> int:
-    assert answer is not None
-    _throttle, error, session_id = struct.unpack(">ihi", answer[1][:10])
+def _session_id(response: tuple[int, bytes] | None) -> int:
+    assert response is not None
+    _throttle, error, session_id = struct.unpack(">ihi", response[1][:10])
     assert error == 0
     assert isinstance(session_id, int)
     return session_id
@@ -203,14 +203,14 @@ def test_fetches_of_many_unknown_partitions_get_no_session_and_keep_no_memory(
     with RawConnection.to(ours) as raw:
         raw.socket.settimeout(120)
         raw.send(_fetch(3))
-        assert _session_id(raw.answer()) != 0
+        assert _session_id(raw.read_response()) != 0
         raw.send(_fetch(100_000))
-        assert _session_id(raw.answer()) == 0
+        assert _session_id(raw.read_response()) == 0
         # The peak, since what is resident at a moment depends on how much of the last request is freed by then.
         before = ours.process.peak_resident_bytes()
         for _ in range(10):
             raw.send(_fetch(100_000))
-            assert _session_id(raw.answer()) == 0
+            assert _session_id(raw.read_response()) == 0
         assert ours.process.peak_resident_bytes() - before < _ROOM
 
 
@@ -219,8 +219,8 @@ def test_a_broker_says_which_bound_refuses_a_connection(broker: Callable[..., Br
     with RawConnection.to(ours) as first, RawConnection.to(ours) as second:
         for raw in (first, second):
             raw.send(request(API_VERSIONS, 0))
-            assert raw.answer() is not None
+            assert raw.read_response() is not None
         with RawConnection.to(ours) as third:
             third.send(frame(b""))
-            assert third.answer() is None
+            assert third.read_response() is None
     ours.process.wait_for("reason=max.connections.per.ip.overrides", 30)

@@ -1,7 +1,7 @@
-"""The same questions to the transaction coordinators of Apache Kafka 3.9 and of kavka, at random: the same answers.
+"""The same questions to the transaction coordinators of Apache Kafka 3.9 and of kavka, at random: the same responses.
 
 One life of several producers, good and bad, is led with both brokers step by step. Producer ids are compared by the
-order in which they appeared. After each step both are left to complete what they have decided, so that no answer
+order in which they appeared. After each step both are left to complete what they have decided, so that no response
 depends on which is faster.
 """
 
@@ -74,7 +74,7 @@ class Side:
         )
 
     async def send(self, request: object, version: int | None = None) -> Any:
-        """Return the answer."""
+        """Return the response."""
         return await self.peer.send(request, version)
 
     async def describe(self, transactional_id: str) -> Any:
@@ -100,7 +100,7 @@ def _init(
     async def ask(side: Side) -> Any:
         mine = side.known[client] if says_its_id else (-1, -1)
         extra = {} if version < 3 else {"producer_id": mine[0], "producer_epoch": mine[1]}
-        answer = await side.send(
+        response = await side.send(
             InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout,
@@ -108,9 +108,9 @@ def _init(
             ),
             version,
         )
-        if answer.error_code == 0:
-            side.known[client] = (answer.producer_id, answer.producer_epoch)
-        return answer.error_code, side.label(answer.producer_id), answer.producer_epoch
+        if response.error_code == 0:
+            side.known[client] = (response.producer_id, response.producer_epoch)
+        return response.error_code, side.label(response.producer_id), response.producer_epoch
 
     return ask
 
@@ -126,8 +126,8 @@ def _add(
             v3_and_below_producer_epoch=side.known[client][1],
             v3_and_below_topics=topics,
         )
-        answer = await side.send(request, version)
-        return _codes(answer.results_by_topic_v3_and_below)
+        response = await side.send(request, version)
+        return _codes(response.results_by_topic_v3_and_below)
 
     return ask
 
@@ -141,8 +141,8 @@ def _verify(client: int, transactional_id: str, version: int, partitions: list[i
             verify_only=True,
             topics=[AddPartitionsToTxnRequestTopic(name=_TOPIC, partitions=partitions)],
         )
-        answer = await side.send(AddPartitionsToTxnRequest(transactions=[transaction]), version)
-        return [_codes(one.topic_results) for one in answer.results_by_transaction]
+        response = await side.send(AddPartitionsToTxnRequest(transactions=[transaction]), version)
+        return [_codes(one.topic_results) for one in response.results_by_transaction]
 
     return ask
 
@@ -203,14 +203,14 @@ def _describe(transactional_id: str) -> Question:
 
 def _list(states: list[str], longer_than_ms: int) -> Question:
     async def ask(side: Side) -> Any:
-        answer = await side.send(
+        response = await side.send(
             ListTransactionsRequest(state_filters=states, duration_filter=longer_than_ms), 1
         )
         rows = sorted(
             (row.transactional_id, side.label(row.producer_id), row.transaction_state)
-            for row in answer.transaction_states
+            for row in response.transaction_states
         )
-        return answer.error_code, sorted(answer.unknown_state_filters), rows
+        return response.error_code, sorted(response.unknown_state_filters), rows
 
     return ask
 
@@ -280,7 +280,7 @@ async def _prepare(side: Side) -> None:
 
 
 async def _insist(ask: Callable[[], Any]) -> None:
-    await eventually(ask, lambda answer: answer.error_code not in _RETRIED)
+    await eventually(ask, lambda response: response.error_code not in _RETRIED)
 
 
 async def _live(brokers: tuple[Broker, Broker], dice: Random, steps: int) -> dict[str, int]:
@@ -311,10 +311,10 @@ async def _live(brokers: tuple[Broker, Broker], dice: Random, steps: int) -> dic
     return successes
 
 
-def _is_success(answer: Any) -> bool:
-    code = answer[0] if isinstance(answer, tuple) else answer
-    if isinstance(answer, list):
-        rows = answer[0] if answer and isinstance(answer[0], list) else answer
+def _is_success(response: Any) -> bool:
+    code = response[0] if isinstance(response, tuple) else response
+    if isinstance(response, list):
+        rows = response[0] if response and isinstance(response[0], list) else response
         return bool(rows) and all(row[2] == 0 for row in rows)
     return bool(code == 0)
 
@@ -329,7 +329,7 @@ def _create_topic(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("seed", "steps"), [(1, 150), pytest.param(2, 500, marks=pytest.mark.long)]
 )
-def test_coordinators_of_apache_kafka_3_9_and_kavka_give_the_same_answers(
+def test_coordinators_of_apache_kafka_3_9_and_kavka_give_the_same_responses(
     seed: int, steps: int, tmp_path: Path
 ) -> None:
     directories = [tmp_path / "apache", tmp_path / "kavka"]

@@ -80,7 +80,7 @@ _RETRIED = {
 
 
 Outcome = tuple[int, int, int]
-"""Error, producer id and epoch; -1 where an answer has none."""
+"""Error, producer id and epoch; -1 where a response has none."""
 
 
 class Asked:
@@ -89,14 +89,14 @@ class Asked:
     def __init__(self, connection: RawConnection) -> None:
         self._connection = connection
 
-    def ask(self, request: Any, key: int, version: int, answer: type[Any]) -> Any:
-        """Send a request of a flexible version, and return its answer."""
+    def ask(self, request: Any, key: int, version: int, response: type[Any]) -> Any:
+        """Send a request of a flexible version, and return its response."""
         head = struct.pack(">hhih", key, version, 1, -1) + b"\0"
         body = b"".join(bytes(part) for part in encode(request, version))  # type: ignore[arg-type]
         self._connection.send(frame(head + body))
-        answered = self._connection.answer()
+        answered = self._connection.read_response()
         assert answered is not None, "the broker closed the connection"
-        return decode(answer, version, answered[1], 1)
+        return decode(response, version, answered[1], 1)
 
     def init(self, producer_id: int, epoch: int) -> Outcome:
         request = InitProducerIdRequest(
@@ -105,8 +105,8 @@ class Asked:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        answer = self.ask(request, 22, 5, InitProducerIdResponse)
-        return answer.error_code, answer.producer_id, answer.producer_epoch
+        response = self.ask(request, 22, 5, InitProducerIdResponse)
+        return response.error_code, response.producer_id, response.producer_epoch
 
     def add(self, producer_id: int, epoch: int, partitions: list[int]) -> Outcome:
         transaction = AddPartitionsToTxnRequestTransaction(
@@ -116,8 +116,8 @@ class Asked:
             topics=[AddPartitionsToTxnRequestTopic(name=_TOPIC, partitions=partitions)],
         )
         request = AddPartitionsToTxnRequest(transactions=[transaction])
-        answer = self.ask(request, 24, 5, AddPartitionsToTxnResponse)
-        (result,) = answer.results_by_transaction
+        response = self.ask(request, 24, 5, AddPartitionsToTxnResponse)
+        (result,) = response.results_by_transaction
         (code,) = {row.partition_error_code for row in result.topic_results[0].results_by_partition}
         return code, -1, -1
 
@@ -128,8 +128,8 @@ class Asked:
             producer_epoch=epoch,
             committed=committed,
         )
-        answer = self.ask(request, 26, 5, EndTxnResponse)
-        return answer.error_code, answer.producer_id, answer.producer_epoch
+        response = self.ask(request, 26, 5, EndTxnResponse)
+        return response.error_code, response.producer_id, response.producer_epoch
 
     def produce(self, producer_id: int, epoch: int, sequence: int, partition: int) -> int:
         """Write one record by Produce 12, so that its leader adds the partition; return the error."""
@@ -153,8 +153,8 @@ class Asked:
             producer_epoch=epoch,
             topics=[TxnOffsetCommitRequestTopic(name=_TOPIC, partitions=[part])],
         )
-        answer = self.ask(request, 28, 5, TxnOffsetCommitResponse)
-        code: int = answer.topics[0].partitions[0].error_code
+        response = self.ask(request, 28, 5, TxnOffsetCommitResponse)
+        code: int = response.topics[0].partitions[0].error_code
         return code
 
     def state(self) -> tuple[str, int, int, list[int]]:
@@ -163,8 +163,8 @@ class Asked:
 
         def is_settled() -> bool:
             request = DescribeTransactionsRequest(transactional_ids=[_ID])
-            answer = self.ask(request, 65, 0, DescribeTransactionsResponse)
-            found[:] = answer.transaction_states
+            response = self.ask(request, 65, 0, DescribeTransactionsResponse)
+            found[:] = response.transaction_states
             return not found[0].transaction_state.startswith("Prepare")
 
         until(is_settled, 60)
@@ -185,14 +185,14 @@ class Asked:
             if found.error_code:
                 return False
             request = InitProducerIdRequest(transactional_id="warm", transaction_timeout_ms=60_000)
-            answer = self.ask(request, 22, 5, InitProducerIdResponse)
+            response = self.ask(request, 22, 5, InitProducerIdResponse)
             described = self.ask(
                 DescribeTransactionsRequest(transactional_ids=[_ID]),
                 65,
                 0,
                 DescribeTransactionsResponse,
             )
-            return {answer.error_code, described.transaction_states[0].error_code}.isdisjoint(
+            return {response.error_code, described.transaction_states[0].error_code}.isdisjoint(
                 _RETRIED
             )
 
@@ -316,7 +316,7 @@ def _wear_out(theirs: Asked, ours: Asked | Ours, epochs: int) -> None:
         pytest.param(8, 400, 32_760, marks=pytest.mark.long),
     ],
 )
-def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
+def test_the_machine_gives_the_responses_of_apache_kafka_4_1(
     seed: int, steps: int, worn: int, tmp_path: Path
 ) -> None:
     with _apache(tmp_path) as theirs:
@@ -329,7 +329,7 @@ def test_the_machine_gives_the_answers_of_apache_kafka_4_1(
 @pytest.mark.parametrize(
     ("seed", "steps"), [(3, 150), pytest.param(4, 1000, marks=pytest.mark.long)]
 )
-def test_our_broker_gives_the_answers_of_apache_kafka_4_1(
+def test_our_broker_gives_the_responses_of_apache_kafka_4_1(
     seed: int, steps: int, tmp_path: Path
 ) -> None:
     with _apache(tmp_path / "theirs") as theirs, _kavka(tmp_path / "ours") as ours:

@@ -87,7 +87,7 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
         transactional=True,
     )
     peer = await Peer.connect(TcpNetwork(), "127.0.0.1", broker.port)
-    answer = await produce(
+    response = await produce(
         peer,
         TopicPartition(topic, 0),
         batch,
@@ -97,7 +97,7 @@ async def leave_hanging(broker: Broker, topic: str) -> None:
     )
     peer.close()
     await peer.wait_closed()
-    assert answer.error_code == 0
+    assert response.error_code == 0
 
 
 async def committed(broker: Broker, topic_partition: TopicPartition) -> list[bytes]:

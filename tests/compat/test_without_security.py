@@ -106,7 +106,7 @@ QUESTIONS: tuple[Any, ...] = (
 )
 
 
-def test_answers_are_those_of_apache_kafka_on_zookeeper(
+def test_responses_are_those_of_apache_kafka_on_zookeeper(
     on_zookeeper: Broker, kavka_broker: Broker
 ) -> None:
     for question in QUESTIONS:

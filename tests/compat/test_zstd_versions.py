@@ -27,9 +27,9 @@ REFUSED = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 def test_old_versions_are_refused_zstd_where_apache_kafka_refuses_it(tmp_path: Path) -> None:
     with ApacheKafka("3.9").run_broker(tmp_path / "apache") as broker:
-        theirs = answers(broker.bootstrap)
+        theirs = responses(broker.bootstrap)
     with run_kavka(tmp_path / "kavka") as broker:
-        ours = answers(broker.bootstrap)
+        ours = responses(broker.bootstrap)
     assert ours == theirs
     assert theirs["Produce 6 to keeps"] == [REFUSED, 0]
     assert theirs["Produce 7 to keeps"] == [0, 0]
@@ -38,7 +38,7 @@ def test_old_versions_are_refused_zstd_where_apache_kafka_refuses_it(tmp_path: P
     assert theirs["Fetch 10 of packs"] == [(0, True), (0, True)]
 
 
-def answers(address: str) -> dict[str, object]:
+def responses(address: str) -> dict[str, object]:
     """Write to and read from topics of three codecs; partition 0 is sent zstd, partition 1 gzip."""
     found: dict[str, object] = {}
     for topic, codec in TOPICS.items():

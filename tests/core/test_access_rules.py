@@ -110,7 +110,7 @@ def test_decisions_follow_each_change(changes, questions):
 @given(st.lists(_BINDINGS, max_size=10), _QUESTIONS)
 @settings(max_examples=examples(300))
 def test_what_is_allowed_on_any_resource_is_allowed_on_one(bindings, question):
-    """Kafka's answer for any resource is that of some name, or of a name that no literal denies."""
+    """Kafka's response for any resource is that of some name, or of a name that no literal denies."""
     principal, host, operation, kind, _name = question
     operation = AclOperation.WRITE  # which nothing implies
     rules = rules_of(bindings)

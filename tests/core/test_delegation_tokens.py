@@ -190,7 +190,7 @@ def test_the_secret_is_the_hmac_of_the_id_by_sha_512() -> None:
 
 
 def log_in(
-    mechanism: ScramMechanism, answer: TokenCredential | Failure, password: str
+    mechanism: ScramMechanism, result: TokenCredential | Failure, password: str
 ) -> tuple[Success | Failure, ScramClient]:
     """Log in with the token `id`, whose question is answered so; return the outcome."""
     known = ScramCredential.of_password(mechanism, b"salt", "password", 4096)
@@ -199,7 +199,7 @@ def log_in(
     )
     client = ScramClient(mechanism, "id", password, "client", token_auth=True)
     assert server.respond(client.first()) == FindDelegationToken(mechanism, "id")
-    first = server.verdict(answer)
+    first = server.verdict(result)
     if isinstance(first, Failure):
         return first, client
     assert isinstance(first, Challenge)
@@ -213,8 +213,8 @@ def log_in(
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=SCRAM_MECHANISMS)
 def test_a_token_logs_in_as_its_owner(mechanism: ScramMechanism) -> None:
     secret = TokenSecret("key")
-    answer = TokenCredential(secret.credential(mechanism, "id"), "alice", 4711)
-    outcome, client = log_in(mechanism, answer, b64encode(secret.hmac("id")).decode())
+    result = TokenCredential(secret.credential(mechanism, "id"), "alice", 4711)
+    outcome, client = log_in(mechanism, result, b64encode(secret.hmac("id")).decode())
     assert isinstance(outcome, Success)
     assert (outcome.user, outcome.token_id, outcome.expires_ms) == ("alice", "id", 4711)
     assert client.respond(outcome.token) is None
@@ -223,8 +223,8 @@ def test_a_token_logs_in_as_its_owner(mechanism: ScramMechanism) -> None:
 
 def test_a_user_of_the_tokens_name_is_no_token() -> None:
     secret = TokenSecret("key")
-    answer = TokenCredential(secret.credential(SHA_256, "id"), "alice", 4711)
-    outcome, _client = log_in(SHA_256, answer, "password")
+    result = TokenCredential(secret.credential(SHA_256, "id"), "alice", 4711)
+    outcome, _client = log_in(SHA_256, result, "password")
     assert outcome == Failure("wrong HMAC of delegation token='id'")
 
 

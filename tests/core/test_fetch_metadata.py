@@ -18,7 +18,7 @@ def established() -> FetchMetadata:
     return position
 
 
-def test_epochs_count_from_the_answer_with_an_id() -> None:
+def test_epochs_count_from_the_response_with_an_id() -> None:
     position = established()
     assert position.session_id == 7
     assert [position.request_sent() for _ in range(3)] == [1, 2, 3]

@@ -64,9 +64,9 @@ def test_full_fetch_opens_a_session_and_answers_everything() -> None:
     cache = FetchSessionCache(10)
     context = begin(cache, 0, 0, [A, B])
     assert isinstance(context, FetchContext)
-    answer = context.finish({A: QUIET, B: QUIET}, 9, 0)
-    assert answer.session_id == 9
-    assert answer.partitions == [A, B]
+    reply = context.finish({A: QUIET, B: QUIET}, 9, 0)
+    assert reply.session_id == 9
+    assert reply.partitions == [A, B]
 
 
 def test_sessionless_fetch_opens_none() -> None:
@@ -77,7 +77,7 @@ def test_sessionless_fetch_opens_none() -> None:
     assert len(cache) == 0
 
 
-def test_incremental_answer_holds_only_what_is_new() -> None:
+def test_incremental_response_holds_only_what_is_new() -> None:
     cache = FetchSessionCache(10)
     session = open_session(cache, A, B)
     context = incremental(cache, session, 1)
@@ -126,7 +126,7 @@ def test_wrong_id_epoch_and_kind_of_name_are_refused() -> None:
     assert begin(cache, session, 1, by_topic_id=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_answer_overtaken_by_a_newer_request_is_refused() -> None:
+def test_response_overtaken_by_a_newer_request_is_refused() -> None:
     cache = FetchSessionCache(10)
     session = open_session(cache, A)
     slow = incremental(cache, session, 1)
@@ -195,9 +195,9 @@ def test_a_session_that_grows_beyond_the_room_is_answered_and_ends() -> None:
     session = open_session(cache, *keys(60))
     context = incremental(cache, session, 1, *keys(50, "u"))
     assert len(context.partitions()) == 110
-    answer = context.finish(dict.fromkeys(keys(50, "u"), QUIET), 0, 0)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-    assert answer.partitions == keys(50, "u")
+    reply = context.finish(dict.fromkeys(keys(50, "u"), QUIET), 0, 0)
+    assert (reply.error_code, reply.session_id) == (ErrorCode.NONE, 0)
+    assert reply.partitions == keys(50, "u")
     assert (len(cache), cache.partition_count) == (0, 0)
     assert begin(cache, session, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -215,9 +215,9 @@ def test_many_unknown_partitions_get_no_session() -> None:
     for count, session_id in ((100, 9), (101, 0)):
         context = begin(cache, 0, 0, keys(count))
         assert isinstance(context, FetchContext)
-        answer = context.finish(dict.fromkeys(keys(count), UNKNOWN), 9, 0)
-        assert answer.session_id == session_id
-        assert answer.partitions == keys(count)
+        reply = context.finish(dict.fromkeys(keys(count), UNKNOWN), 9, 0)
+        assert reply.session_id == session_id
+        assert reply.partitions == keys(count)
 
 
 def test_many_unknown_partitions_among_more_known_ones_are_kept() -> None:
@@ -233,7 +233,7 @@ def test_a_session_to_which_many_unknown_partitions_are_added_ends() -> None:
     session = open_session(cache, A)
     context = incremental(cache, session, 1, *keys(200, "u"))
     outcomes = {A: QUIET} | dict.fromkeys(keys(200, "u"), UNKNOWN)
-    answer = context.finish(outcomes, 0, 0)
-    assert (answer.error_code, answer.session_id) == (ErrorCode.NONE, 0)
-    assert answer.partitions == keys(200, "u")
+    reply = context.finish(outcomes, 0, 0)
+    assert (reply.error_code, reply.session_id) == (ErrorCode.NONE, 0)
+    assert reply.partitions == keys(200, "u")
     assert (len(cache), cache.partition_count) == (0, 0)

@@ -73,7 +73,7 @@ class Node:
 
 
 class World:
-    """Three replicas, one controller whose orders arrive late, and what was ever committed."""
+    """Three replicas, one controller whose requests arrive late, and what was ever committed."""
 
     def __init__(self, seed: int, *, is_checked_by_fetch: bool) -> None:
         self.rng = Random(seed)
@@ -84,10 +84,10 @@ class World:
         self.committed: list[tuple[int, int]] = []
         self.state = PartitionState(BrokerId(1), LeaderEpoch(0), 0, BROKERS, BROKERS)
         for node in self.nodes.values():
-            self.order(node)
+            self.leader_and_isr(node)
 
     def run(self, steps: int) -> None:
-        actions = (self.produce, self.fetch, self.fetch, self.fetch, self.order_any)
+        actions = (self.produce, self.fetch, self.fetch, self.fetch, self.leader_and_isr_of_any)
         rare = (self.shrink, self.alter, self.alter, self.elect, self.crash, self.restart)
         for _ in range(steps):
             self.now_ms += self.rng.randrange(3)
@@ -105,7 +105,7 @@ class World:
         for _ in range(60):
             self.now_ms += 100
             for node in self.nodes.values():
-                self.order(node)
+                self.leader_and_isr(node)
                 self.fetch(node)
                 self.alter(node)
         self.check()
@@ -119,11 +119,11 @@ class World:
             node.epochs.assign(node.partition.leader_epoch, len(node.records) - 1)
             node.partition.appended(len(node.records), self.now_ms)
 
-    def order_any(self, node: Node) -> None:
+    def leader_and_isr_of_any(self, node: Node) -> None:
         if node.is_up:
-            self.order(node)
+            self.leader_and_isr(node)
 
-    def order(self, node: Node) -> None:
+    def leader_and_isr(self, node: Node) -> None:
         if node.partition.apply_state(self.state, self.now_ms) is not ErrorCode.NONE:
             return
         node.pending = None
@@ -151,9 +151,9 @@ class World:
             step = followed.epoch_end_offset_fetched(question, error, epoch, end, self.now_ms)
             self.perform(node, step, [])
         elif isinstance(question, FetchRecords):
-            answer, records = self.serve(leader, node.broker_id, question)
-            if self.rng.random() < 0.9:  # else the answer is lost
-                self.perform(node, followed.records_fetched(question, answer, self.now_ms), records)
+            reply, records = self.serve(leader, node.broker_id, question)
+            if self.rng.random() < 0.9:  # else the response is lost
+                self.perform(node, followed.records_fetched(question, reply, self.now_ms), records)
 
     def serve(
         self, leader: Node, follower: BrokerId, asked: FetchRecords
@@ -193,7 +193,7 @@ class World:
             node.pending = node.partition.propose_shrink(self.now_ms) or node.pending
 
     def alter(self, node: Node) -> None:
-        """Let the controller judge what a leader proposes; sometimes its answer is lost."""
+        """Let the controller judge what a leader proposes; sometimes its response is lost."""
         change = node.pending
         if change is None or not node.is_up:
             return
@@ -244,7 +244,7 @@ class World:
             node.partition = node.fresh()
             if self.state.leader in (-1, node.broker_id):
                 self.elect(node)
-            self.order(node)
+            self.leader_and_isr(node)
 
     # What must hold
 
@@ -309,7 +309,7 @@ def test_partition_that_left_and_came_back_between_two_requests_is_not_mentioned
     assert session.build()[:4] == (7, 1, {}, [])
 
 
-def test_lost_answer_begins_a_session_in_place_of_the_old() -> None:
+def test_lost_response_begins_a_session_in_place_of_the_old() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.response_received(session.build().number, ErrorCode.NONE, 7)
@@ -367,11 +367,11 @@ def test_both_sides_of_a_session_hold_the_same_partitions() -> None:
         found = dict(context.partitions())
         assert found == expected
         outcomes = {found_key: FetchOutcome(0, 1, 0, 0) for found_key in found}
-        answer = context.finish(outcomes, now_ms + 1, now_ms)
-        session.response_received(request.number, answer.error_code, answer.session_id)
+        reply = context.finish(outcomes, now_ms + 1, now_ms)
+        session.response_received(request.number, reply.error_code, reply.session_id)
 
 
-def test_second_request_may_follow_before_the_answer_to_the_first() -> None:
+def test_second_request_may_follow_before_the_response_to_the_first() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.response_received(session.build().number, ErrorCode.NONE, 7)
@@ -385,7 +385,7 @@ def test_second_request_may_follow_before_the_answer_to_the_first() -> None:
     assert session.build().session_epoch == 3
 
 
-def test_answer_from_before_a_new_session_does_not_count() -> None:
+def test_response_from_before_a_new_session_does_not_count() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.response_received(session.build().number, ErrorCode.NONE, 7)
@@ -397,7 +397,7 @@ def test_answer_from_before_a_new_session_does_not_count() -> None:
     assert session.response_received(third.number, ErrorCode.NONE, 8)
 
 
-def test_answer_is_read_as_what_its_request_asked() -> None:
+def test_response_is_read_as_what_its_request_asked() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.response_received(session.build().number, ErrorCode.NONE, 7)
@@ -411,7 +411,7 @@ def test_answer_is_read_as_what_its_request_asked() -> None:
     assert session.requested(("a", 0), second.number) is None
 
 
-def test_partition_of_which_an_answer_came_while_it_was_dropped_is_named_when_it_is_back() -> None:
+def test_partition_of_which_a_response_came_while_it_was_dropped_is_named_when_it_is_back() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.put(("b", 0), wanted(1))
@@ -427,7 +427,7 @@ def test_partition_of_which_an_answer_came_while_it_was_dropped_is_named_when_it
     assert session.build()[:4] == (7, 4, {}, [("a", 0)])
 
 
-def test_partition_whose_answer_was_an_error_is_named_again() -> None:
+def test_partition_whose_response_was_an_error_is_named_again() -> None:
     session = FollowerSession()
     session.put(("a", 0), wanted(1))
     session.response_received(session.build().number, ErrorCode.NONE, 7)
@@ -438,7 +438,7 @@ def test_partition_whose_answer_was_an_error_is_named_again() -> None:
     assert session.build().forgotten == [("a", 0)]
 
 
-def test_partition_of_which_an_answer_came_too_late_is_named_again_when_nothing_is_on_its_way() -> (
+def test_partition_of_which_a_response_came_too_late_is_named_again_when_nothing_is_on_its_way() -> (
     None
 ):
     session = FollowerSession()

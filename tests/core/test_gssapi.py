@@ -11,22 +11,22 @@ from kavka.errors import ErrorCode
 
 
 class Library:
-    """One side of a context: each of `answers` is what a step returns; behind the last the context is established."""
+    """One side of a context: each of `results` is what a step returns; behind the last the context is established."""
 
-    def __init__(self, *answers: bytes, peer: str = "alice@R") -> None:
-        self.answers = list(answers)
+    def __init__(self, *results: bytes, peer: str = "alice@R") -> None:
+        self.results = list(results)
         self.taken: list[bytes] = []
         self._peer = peer
 
     @property
     def is_established(self) -> bool:
-        return not self.answers
+        return not self.results
 
     def step(self, token: bytes) -> bytes:
         if token.startswith(b"bad"):
             raise SaslError("Invalid token was supplied")
         self.taken.append(token)
-        return self.answers.pop(0)
+        return self.results.pop(0)
 
     def peer(self) -> str:
         assert self.is_established
@@ -57,7 +57,7 @@ def answer(server: GssapiServer, token: bytes) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("answers", "tokens", "challenges"),
+    ("results", "tokens", "challenges"),
     [
         # As librdkafka, kafka-python and ours: the broker proves itself.
         ([b"AP-REP"], [b"AP-REQ", b""], [b"AP-REP", OFFER]),
@@ -68,9 +68,9 @@ def answer(server: GssapiServer, token: bytes) -> Outcome:
 )
 @pytest.mark.parametrize("authorization_id", [b"", b"alice@R", b"kafka@localhost", b"\xff"])
 def test_the_broker_offers_no_layer_behind_the_context_and_knows_the_user(
-    answers: list[bytes], tokens: list[bytes], challenges: list[bytes], authorization_id: bytes
+    results: list[bytes], tokens: list[bytes], challenges: list[bytes], authorization_id: bytes
 ) -> None:
-    server = GssapiServer(Library(*answers), short)
+    server = GssapiServer(Library(*results), short)
     assert [answer(server, token) for token in tokens] == [Challenge(c) for c in challenges]
     assert answer(server, OFFER + authorization_id) == Success("alice")
 

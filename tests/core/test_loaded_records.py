@@ -250,7 +250,7 @@ class Life:
     def __init__(self, shard: Any, encode: Callable[..., Any]) -> None:
         self.shard, self.encode = shard, encode
         self.now_ms = NOW_MS
-        self.answers: dict[int, Any] = {}
+        self.replies: dict[int, Any] = {}
         self.effects: list[Any] = []
 
     def run(self, decision: Decision[Any, Any]) -> None:
@@ -259,7 +259,7 @@ class Life:
             self.shard.apply(record)
         for effect in decision.effects:
             if isinstance(effect, SendReply):
-                self.answers[effect.token] = effect.reply
+                self.replies[effect.token] = effect.reply
             else:
                 self.effects.append(effect)
         self.shard.check()
@@ -276,7 +276,7 @@ class Life:
                 return
             self.now_ms = max(self.now_ms, deadline_ms)
             self.run(self.shard.tick(self.now_ms))
-            for token, reply in list(self.answers.items()):
+            for token, reply in list(self.replies.items()):
                 if isinstance(reply, JoinReply) and reply.error_code is ErrorCode.NONE:
                     assert 0 <= reply.generation_id < 2**31
                     group = groups[token % 100]
@@ -284,7 +284,7 @@ class Life:
                     sync = Sync(
                         token + 1000, group, reply.generation_id, reply.member_id, assignments=parts
                     )
-                    self.answers.pop(token)
+                    self.replies.pop(token)
                     self.handle(sync)
 
 
@@ -357,7 +357,7 @@ def test_any_records_of_transactions_are_loaded_or_refused(
     for number, one in enumerate(["a", "b", "x", "ü/.."]):
         for version in (0, 2):
             life.handle(InitProducer(number, one, 1000, -1, -1, False, version == 2))
-            answer_effects(life)
+            reply_to_effects(life)
             for value in [v for name, v in shard.durable().items() if name == one]:
                 client = value.client
                 partitions = (TopicPartition("t", 0),)
@@ -365,15 +365,15 @@ def test_any_records_of_transactions_are_loaded_or_refused(
                     AddPartitions(100 + number, one, *client, partitions, version),
                     End(200 + number, one, *client, committed, version),
                 )
-                answer_effects(life)
+                reply_to_effects(life)
         shard.describe(one)
     shard.list(NOW_MS)
     life.pass_time()
-    answer_effects(life)
+    reply_to_effects(life)
     life.pass_time()
 
 
-def answer_effects(life: Life) -> None:
+def reply_to_effects(life: Life) -> None:
     """Write the markers and give out the producer ids that a shard has asked for."""
     while life.effects:
         effect = life.effects.pop()

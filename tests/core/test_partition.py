@@ -120,7 +120,7 @@ def test_refused_change_is_dropped_or_sent_again() -> None:
     assert leader.propose_shrink(60_001) is not None
 
 
-def test_answer_to_a_change_of_an_older_epoch_is_dropped() -> None:
+def test_response_to_a_change_of_an_older_epoch_is_dropped() -> None:
     leader = led()
     leader.appended(1, 0)
     change = leader.propose_shrink(60_000)

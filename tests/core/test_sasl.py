@@ -57,7 +57,7 @@ def credential(
 
 
 def proof(client: ScramClient, scram: ScramServer) -> bytes:
-    """Return the client's answer to the broker's challenge."""
+    """Return the client's response to the broker's challenge."""
     first = scram.respond(client.first())
     assert isinstance(first, Challenge)
     final = client.respond(first.token)

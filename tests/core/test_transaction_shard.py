@@ -354,7 +354,7 @@ def finish(world: World, dice: Random) -> None:
     assert world.replayed().durable() == world.shard.durable()
 
 
-def test_random_lives_see_every_state_and_every_answer() -> None:
+def test_random_lives_see_every_state_and_every_response() -> None:
     states: set[TransactionState] = set()
     rotated = overflowed = removed = ended = kept = 0
     for seed in range(300):
@@ -403,9 +403,9 @@ def test_loading_shard_refuses_all_requests() -> None:
 
 
 def reply(shard: TransactionShard, event: Request) -> Reply:
-    (answer,) = shard.handle(event, 0).effects
-    assert isinstance(answer, SendReply)
-    made: Reply = answer.reply
+    (result,) = shard.handle(event, 0).effects
+    assert isinstance(result, SendReply)
+    made: Reply = result.reply
     return made
 
 

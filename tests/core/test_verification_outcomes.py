@@ -1,4 +1,4 @@
-"""The meaning of a coordinator's answer for batches and offsets that waited for it."""
+"""The meaning of a coordinator's response for batches and offsets that waited for it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_verification_without_hope_is_dropped_by_the_next_sweep(
     assert producers.is_valid(PRODUCER_ID, begun.verification) is not is_dropped
 
 
-def test_the_answer_about_an_old_epoch_drops_no_verification_of_a_newer_one() -> None:
+def test_the_response_about_an_old_epoch_drops_no_verification_of_a_newer_one() -> None:
     producers = ProducerState()
     begun = begin(producers, epoch=0, of_epoch=1)
     code_for_batches(begun, ErrorCode.PRODUCER_FENCED, producers, 5)

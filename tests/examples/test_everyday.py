@@ -190,14 +190,14 @@ def test_a_web_handler_answers_when_the_record_is_written(
         server = asyncio.create_task(app({"type": "lifespan"}, lifespan.get, said.put))
         lifespan.put_nowait({"type": "lifespan.startup"})
         assert (await said.get())["type"] == "lifespan.startup.complete"
-        answers = await asyncio.gather(*(request(b"click %d" % n) for n in range(3)))
+        responses = await asyncio.gather(*(request(b"click %d" % n) for n in range(3)))
         lifespan.put_nowait({"type": "lifespan.shutdown"})
         await server
-        return answers
+        return responses
 
-    answers = asyncio.run(main())
-    assert [start["status"] for start, _ in answers] == [201] * 3
-    offsets = [json.loads(body["body"])["offset"] for _, body in answers]
+    responses = asyncio.run(main())
+    assert [start["status"] for start, _ in responses] == [201] * 3
+    offsets = [json.loads(body["body"])["offset"] for _, body in responses]
     records = values_of(broker, "events", 3)
     assert {records[offsets[n]].value for n in range(3)} == {b"click 0", b"click 1", b"click 2"}
     assert records[0].headers == (("path", b"/clicks"),)

@@ -111,7 +111,7 @@ def test_plain_takes_as_long_for_users_that_do_not_exist() -> None:
 
 
 async def refused_at_the_port_ns(server: Server, user: str) -> int:
-    """Be refused by SCRAM; return how long the answers to both tokens took."""
+    """Be refused by SCRAM; return how long the responses to both tokens took."""
     peer = await server.anonymous()
     await peer.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
     began = time.perf_counter_ns()

@@ -85,7 +85,7 @@ def test_a_commit_that_meets_another_writers_is_made_again(lake: Lake) -> None:
     assert lake.offsets() == dict.fromkeys([*range(20), 101, 102, 103], 1)
 
 
-def test_a_commit_whose_answer_is_lost_is_found(
+def test_a_commit_whose_response_is_lost_is_found(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.commit(0, rows(range(10)))

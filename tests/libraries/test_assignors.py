@@ -26,7 +26,7 @@ class FakeCluster(ClusterMetadata):
 
 
 def theirs(assignor, counts, pairs):
-    """Run kafka-python's assignor; return its answer as ours."""
+    """Run kafka-python's assignor; return its response as ours."""
     from kafka.protocol.consumer.group import JoinGroupResponse
     from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
@@ -38,14 +38,14 @@ def theirs(assignor, counts, pairs):
                 member_id=member_id, group_instance_id=None, metadata=metadata
             )
         )
-    answer = assignor.assign(FakeCluster(counts), group)
+    response = assignor.assign(FakeCluster(counts), group)
     return {
         member_id: sorted(
             TopicPartition(topic, p)
             for topic, partitions in assignment.assigned_partitions
             for p in partitions
         )
-        for member_id, assignment in answer.items()
+        for member_id, assignment in response.items()
     }
 
 
@@ -77,8 +77,8 @@ def test_roundrobin_equals_another_implementation(counts, size):
 @given(TOPICS, st.integers(1, 6))
 def test_sticky_with_equal_subscriptions_is_balanced_like_another_implementation(counts, size):
     pairs = [(f"m{i}", set(counts)) for i in range(size)]
-    answer = ours("sticky", counts, members_of(pairs))
+    response = ours("sticky", counts, members_of(pairs))
     expected = theirs(StickyPartitionAssignor(), counts, pairs)
-    loads = sorted(len(got) for got in answer.values())
+    loads = sorted(len(got) for got in response.values())
     assert loads[-1] - loads[0] <= 1
     assert loads == sorted(len(got) for got in expected.values())

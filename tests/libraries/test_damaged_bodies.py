@@ -1,4 +1,4 @@
-"""A leader takes the damaged compressed bodies that Apache Kafka takes, whose answers are in a table.
+"""A leader takes the damaged compressed bodies that Apache Kafka takes, whose responses are in a table.
 
 `damaged_bodies.txt` has a line for each series of `kavka_compat.damaged_bodies`: the codes that Apache Kafka 3.9 and
 4.1 answered when every body was produced to them, `-1*3 0` being three times -1 and a 0. An indented line says where

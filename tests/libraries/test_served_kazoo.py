@@ -114,7 +114,7 @@ def test_watches_fire_once(client: Any, other: Any) -> None:
         (EventType.CHILD, "/a"),
         (EventType.CREATED, "/later"),
     ]
-    client.exists("/")  # whatever was sent before this answer has come
+    client.exists("/")  # whatever was sent before this response has come
     assert seen.empty()
 
 

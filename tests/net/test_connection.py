@@ -92,7 +92,7 @@ def frame(body: bytes) -> bytes:
 
 
 @given(st.permutations(range(8)), st.integers(1, 40))
-def test_answers_leave_in_the_order_of_the_requests(order: list[int], cut: int) -> None:
+def test_responses_leave_in_the_order_of_the_requests(order: list[int], cut: int) -> None:
     connection, handler, transport = opened()
     stream = b"".join(frame(b"request %d" % number) for number in range(8))
     for start in range(0, len(stream), cut):
@@ -285,7 +285,7 @@ def test_a_refused_connection_is_never_closed_twice() -> None:
     assert (transport.calls, handler.closed_count) == (["abort"], 0)
 
 
-def test_answers_to_a_lost_connection_are_released() -> None:
+def test_responses_to_a_lost_connection_are_released() -> None:
     class Range:
         released = 0
 

@@ -137,7 +137,7 @@ def test_an_api_without_a_common_version_is_refused_before_it_is_sent() -> None:
     run(Server(answer), work)
 
 
-def test_requests_are_pipelined_and_answers_find_their_requests_in_any_order() -> None:
+def test_requests_are_pipelined_and_responses_find_their_requests_in_any_order() -> None:
     held = []
 
     def behave(writer, header):
@@ -179,7 +179,7 @@ def test_a_lost_connection_fails_everything_that_waits() -> None:
     run(Server(lambda writer, header: writer.close()), work)
 
 
-def test_an_answer_that_cannot_be_read_fails_its_request_only() -> None:
+def test_a_response_that_cannot_be_read_fails_its_request_only() -> None:
     def behave(writer, header):
         if header.correlation_id == 1:
             writer.write(struct.pack(">ii", 4, header.correlation_id))

@@ -47,7 +47,7 @@ class Socket:
         self.pending = bytearray()
         self.is_reading = True
         self.is_closed = False
-        self.is_reading_answers = True
+        self.is_reading_responses = True
         self.unread_bytes = self.sent_bytes = 0
         self.world = world
         handler, budget = world.handler, world.budget
@@ -60,7 +60,7 @@ class Socket:
         return {"peername": ("10.0.0.1", 1234), "bytes_sent": self.sent_bytes}.get(name, default)
 
     def writelines(self, parts: Any) -> None:
-        if not self.is_reading_answers:
+        if not self.is_reading_responses:
             self.unread_bytes += sum(map(len, parts))
 
     def get_write_buffer_size(self) -> int:
@@ -71,8 +71,8 @@ class Socket:
     ) -> None:
         self.report_sent = callback
 
-    def read_answers(self, size: int) -> None:
-        """Let the client read some of its answers."""
+    def read_responses(self, size: int) -> None:
+        """Let the client read some of its responses."""
         self.unread_bytes -= size
         self.sent_bytes += size
         self.report_sent()
@@ -328,7 +328,7 @@ def test_a_request_in_work_counts_when_its_connection_is_gone() -> None:
     run(story)
 
 
-def test_an_answer_counts_while_it_waits_for_an_earlier_one() -> None:
+def test_a_response_counts_while_it_waits_for_an_earlier_one() -> None:
     async def story(world: World) -> None:
         world.connect().send(frame(10) + frame(10))
         (connection, first, _), (_, second, _) = world.handler.frames
@@ -371,7 +371,7 @@ def test_a_full_queue_stops_all_reading_until_turns_are_taken() -> None:
     run(story, limit=1 << 40, max_queued=2)
 
 
-def test_frames_that_wait_for_earlier_answers_are_not_queued() -> None:
+def test_frames_that_wait_for_earlier_responses_are_not_queued() -> None:
     async def story(world: World) -> None:
         world.connect(in_flight=2).send(frame(1) * 40)
         for _ in range(3):
@@ -499,22 +499,22 @@ def test_medium_requests_do_not_queue_behind_large_ones() -> None:
     run(story, medium=50_000)
 
 
-def test_answers_count_until_their_client_has_read_them() -> None:
+def test_responses_count_until_their_client_has_read_them() -> None:
     async def story(world: World) -> None:
         slow = world.connect()
-        slow.is_reading_answers = False
+        slow.is_reading_responses = False
         slow.send(frame(1_000))
         world.handler.answer(size=30_000)
         assert (world.budget.held_bytes, slow.connection.bytes_in_work) == (30_000, 30_000)
-        slow.read_answers(20_000)
+        slow.read_responses(20_000)
         assert world.budget.held_bytes == 10_000
-        slow.read_answers(10_000)
+        slow.read_responses(10_000)
         assert world.budget.held_bytes == 0
 
     run(story)
 
 
-def test_answers_that_wait_for_a_slow_client_count() -> None:
+def test_responses_that_wait_for_a_slow_client_count() -> None:
     """The transport takes no more of them, so they wait in their slots."""
 
     async def story(world: World) -> None:
@@ -529,16 +529,16 @@ def test_answers_that_wait_for_a_slow_client_count() -> None:
     run(story)
 
 
-def test_reading_stops_while_unread_answers_hold_the_memory() -> None:
+def test_reading_stops_while_unread_responses_hold_the_memory() -> None:
     async def story(world: World) -> None:
         slow, other = world.connect(), world.connect()
-        slow.is_reading_answers = False
+        slow.is_reading_responses = False
         slow.send(frame(1_000))
         world.handler.answer(size=LARGE)
         assert world.budget.is_tight
         other.send(frame(50_000))
         assert not world.handler.frames
-        slow.read_answers(LARGE)
+        slow.read_responses(LARGE)
         world.read_all()
         assert len(world.handler.frames) == 1
 
@@ -551,16 +551,16 @@ def test_clients_that_do_not_read_are_closed_while_others_wait(
     async def story(world: World) -> None:
         unread, slow, other = (world.connect() for _ in range(3))
         for each in (unread, slow):
-            each.is_reading_answers = False
+            each.is_reading_responses = False
             each.send(frame(1_000))
         world.handler.answer(size=LARGE)
         world.handler.answer(size=LARGE)
         other.send(frame(50_000))
         await later(world, STALL_MS)
-        slow.read_answers(70_000)
+        slow.read_responses(70_000)
         await later(world, STALL_MS)
         assert (unread.is_closed, slow.is_closed) == (True, False)
-        slow.read_answers(30_000)
+        slow.read_responses(30_000)
         world.read_all()
         assert len(world.handler.frames) == 1
 

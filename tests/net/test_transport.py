@@ -178,13 +178,13 @@ def test_one_buffer_that_the_socket_takes_in_part_leaves_whole_and_before_the_ne
     async def story(
         transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
     ) -> None:
-        answer = bytearray(range(256)) * 8000
-        transport.writelines([answer])
+        response = bytearray(range(256)) * 8000
+        transport.writelines([response])
         transport.writelines([bytearray(b"next")])
         assert wire.pauses == ["pause"]
-        assert await read(theirs, len(answer) + 4) == bytes(answer) + b"next"
+        assert await read(theirs, len(response) + 4) == bytes(response) + b"next"
         assert wire.pauses == ["pause", "resume"]
-        assert transport.get_extra_info("bytes_sent") == len(answer) + 4
+        assert transport.get_extra_info("bytes_sent") == len(response) + 4
 
     connected(story)
 

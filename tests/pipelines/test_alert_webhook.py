@@ -39,15 +39,15 @@ from support.waiting import until
 
 
 class Webhook:
-    """An HTTP server that keeps what it was sent; `answers` says what comes next, 200 when it is empty."""
+    """An HTTP server that keeps what it was sent; `responses` says what comes next, 200 when it is empty."""
 
     def __init__(self, port: int = 0) -> None:
         self.received: list[tuple[str, str]] = []
         self.headers: list[dict[str, str]] = []
-        self.answers: list[object] = []
+        self.responses: list[object] = []
         self.failing: dict[str, int] = {}
         """Statuses for bodies that have a text."""
-        self.before_answer = lambda: None
+        self.before_response = lambda: None
         self.is_over = threading.Event()
         webhook = self
 
@@ -56,22 +56,22 @@ class Webhook:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 webhook.received.append((self.headers["Idempotency-Key"], body))
                 webhook.headers.append(dict(self.headers))
-                webhook.before_answer()
-                answer = webhook.answers.pop(0) if webhook.answers else 200
+                webhook.before_response()
+                response = webhook.responses.pop(0) if webhook.responses else 200
                 for text, status in webhook.failing.items():
-                    answer = status if text in body else answer
-                if answer == "hang":
+                    response = status if text in body else response
+                if response == "hang":
                     webhook.is_over.wait(60)
-                elif answer == "dribble":
+                elif response == "dribble":
                     with suppress(OSError):
                         self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
                         while not webhook.is_over.wait(0.05):
                             self.wfile.write(b"x")
                             self.wfile.flush()
-                elif answer == "garbage":
+                elif response == "garbage":
                     self.wfile.write(b"no HTTP at all\r\n\r\n")
                 else:
-                    status, *headers = answer if isinstance(answer, tuple) else (answer,)
+                    status, *headers = response if isinstance(response, tuple) else (response,)
                     self.send_response(status)
                     for header in headers:
                         self.send_header(*header)
@@ -171,7 +171,7 @@ def test_an_endpoint_that_fails_hangs_and_talks_nonsense_gets_each_alert_when_it
     servers, topic, webhook
 ):
     asyncio.run(send(servers, topic, alert(1), alert(2)))
-    webhook.answers = [503, "hang", 500, "dribble", "garbage", 302, (429, ("Retry-After", "0"))]
+    webhook.responses = [503, "hang", 500, "dribble", "garbage", 302, (429, ("Retry-After", "0"))]
     counts = deliver(servers, topic, webhook.url, timeout_s=0.3)
     assert [key for key, _ in webhook.received] == ["i1:firing"] * 8 + ["i2:firing"]
     assert (counts.delivered, counts.attempts, counts.dead_letters) == (2, 9, 0)
@@ -283,7 +283,7 @@ async def commit_from_outside(servers, topic, offset):
 @pytest.mark.slow
 def test_an_alert_is_left_that_another_member_delivered_during_its_pause(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1), alert(2), alert(3)))
-    webhook.answers = [503]
+    webhook.responses = [503]
     # Both within one poll of the pause, which lasts half a minute or longer.
     made = delivery(servers, topic, webhook.url, settings=MEMBER, first_wait_s=60.0)
 
@@ -301,7 +301,7 @@ def test_an_alert_is_left_that_another_member_delivered_during_its_pause(servers
 
 def test_a_member_that_is_removed_while_it_delivers_goes_on(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1), alert(2)))
-    webhook.before_answer = lambda: (
+    webhook.before_response = lambda: (
         asyncio.run(remove_member(servers, topic)) if len(webhook.received) == 1 else None
     )
     made = delivery(servers, topic, webhook.url, settings=MEMBER)
@@ -337,7 +337,7 @@ def test_a_process_that_dies_before_the_commit_sends_the_same_key_again(
         if len(webhook.received) == 2:
             process[0].kill()
 
-    webhook.before_answer = die
+    webhook.before_response = die
     command = [sys.executable, "-m", "kavka", "pipelines", "alerts", "--bootstrap-server", servers]
     command += ["--topic", topic, "--webhook", webhook.url]
     command += ["--command-config", str(tmp_path / "quick")]
@@ -352,9 +352,9 @@ def test_a_process_that_dies_before_the_commit_sends_the_same_key_again(
 @pytest.mark.slow
 def test_sigterm_ends_it_while_the_endpoint_hangs(servers, topic, webhook):
     asyncio.run(send(servers, topic, alert(1)))
-    webhook.answers = ["hang"]
+    webhook.responses = ["hang"]
     arrived = threading.Event()
-    webhook.before_answer = arrived.set
+    webhook.before_response = arrived.set
     command = [sys.executable, "-m", "kavka", "pipelines", "alerts", "--bootstrap-server", servers]
     command += ["--topic", topic, "--webhook", webhook.url, "--timeout", "100"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -130,7 +130,7 @@ def test_a_silent_session_expires_and_its_connection_is_closed() -> None:
     run(story())
 
 
-def test_answers_and_events_come_in_order() -> None:
+def test_responses_and_events_come_in_order() -> None:
     async def story() -> None:
         async with serving() as server:
             client, _begun = await Client.connected(server.port)
@@ -138,12 +138,12 @@ def test_answers_and_events_come_in_order() -> None:
             client.send(OpCode.GET_DATA, PathWatchRequest("/a", True))
             client.send(OpCode.SET_DATA, SetDataRequest("/a", b"new", -1))
             client.send(OpCode.GET_DATA, PathWatchRequest("/a", False))
-            answers = [await client.receive() for _ in range(4)]
-            assert [answer.xid for answer in answers] == [2, NOTIFICATION_XID, 3, 4]
-            assert answers[0].read(GetDataResponse).data == b"old"
-            event = answers[1].read(WatcherEvent)
+            replies = [await client.receive() for _ in range(4)]
+            assert [reply.xid for reply in replies] == [2, NOTIFICATION_XID, 3, 4]
+            assert replies[0].read(GetDataResponse).data == b"old"
+            event = replies[1].read(WatcherEvent)
             assert event == WatcherEvent(EventType.DATA_CHANGED.value, 3, "/a")
-            assert answers[3].read(GetDataResponse).data == b"new"
+            assert replies[3].read(GetDataResponse).data == b"new"
 
     run(story())
 
@@ -157,11 +157,11 @@ def test_a_multi_that_is_refused_says_which_operation_did_it() -> None:
                 (OpCode.CHECK, PathVersionRequest("/a", 5)),
                 (OpCode.DELETE, PathVersionRequest("/a", -1)),
             )
-            answer = await client.ask(OpCode.MULTI, body)
+            reply = await client.ask(OpCode.MULTI, body)
             codes = []
-            while not (header := answer.read(MultiHeader)).done:
+            while not (header := reply.read(MultiHeader)).done:
                 assert header.type == OpCode.ERROR
-                codes.append(answer.read(ErrorResponse).error)
+                codes.append(reply.read(ErrorResponse).error)
             assert codes == [0, ZnodeError.BAD_VERSION, ZnodeError.RUNTIME_INCONSISTENCY]
             assert "/a" not in server.znode_server.tree
 
@@ -177,12 +177,12 @@ def test_several_nodes_are_read_at_once_each_with_its_own_outcome() -> None:
                 (OpCode.GET_DATA, PathWatchRequest("/a", False)),
                 (OpCode.GET_CHILDREN, PathWatchRequest("/missing", False)),
             )
-            answer = await client.ask(OpCode.MULTI_READ, body)
-            assert answer.read(MultiHeader).type == OpCode.GET_DATA
-            assert answer.read(GetDataResponse).data == b"data"
-            assert answer.read(MultiHeader).error == ZnodeError.NO_NODE
-            assert answer.read(ErrorResponse).error == ZnodeError.NO_NODE
-            assert answer.read(MultiHeader).done
+            reply = await client.ask(OpCode.MULTI_READ, body)
+            assert reply.read(MultiHeader).type == OpCode.GET_DATA
+            assert reply.read(GetDataResponse).data == b"data"
+            assert reply.read(MultiHeader).error == ZnodeError.NO_NODE
+            assert reply.read(ErrorResponse).error == ZnodeError.NO_NODE
+            assert reply.read(MultiHeader).done
 
     run(story())
 
@@ -237,8 +237,8 @@ def test_watches_that_are_set_again_report_missed_events() -> None:
         async with serving() as server:
             client, begun = await Client.connected(server.port)
             for path in ("/same", "/changed", "/gone", "/parent", "/late"):
-                answer = await client.ask(OpCode.CREATE, create(path))
-            seen = answer.zxid
+                reply = await client.ask(OpCode.CREATE, create(path))
+            seen = reply.zxid
             await client.ask(OpCode.SET_DATA, SetDataRequest("/changed", b"", -1))
             await client.ask(OpCode.DELETE, PathVersionRequest("/gone", -1))
             await client.ask(OpCode.CREATE, create("/parent/child"))

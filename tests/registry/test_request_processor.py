@@ -74,7 +74,7 @@ garbled = st.tuples(st.sampled_from(list(OpCode)) | st.integers(-20, 120), st.bi
 
 
 @given(st.lists(bodies() | garbled, max_size=12))
-def test_every_request_has_one_answer_or_ends_the_connection(
+def test_every_request_has_one_response_or_ends_the_connection(
     requests: list[tuple[int, bytes]],
 ) -> None:
     znode_server = ZnodeServer(SystemClock(), SystemRandom())
@@ -93,9 +93,9 @@ def test_every_request_has_one_answer_or_ends_the_connection(
             processor.handle(memoryview(bytes(encode(RequestHeader(xid, kind))) + body))
         except CorruptPacket:
             break
-        answers = [decode(ReplyHeader, Reader(frame)).xid for frame in sent]
-        assert [answered for answered in answers if answered > 0] == [xid]
-        assert answers[-1] == xid
+        replies = [decode(ReplyHeader, Reader(frame)).xid for frame in sent]
+        assert [answered for answered in replies if answered > 0] == [xid]
+        assert replies[-1] == xid
         sent.clear()
         if closed:
             break
@@ -118,7 +118,7 @@ def protected() -> ZnodeServer:
     return znode_server
 
 
-def answers_of(
+def replies_of(
     znode_server: ZnodeServer, settings: AccessSettings, requests: list[tuple[int, bytes]]
 ) -> list[bytearray]:
     """Return all frames that a client with these requests is sent until it is disconnected."""
@@ -150,7 +150,7 @@ def test_no_requests_show_or_change_what_belongs_to_another_identity(
 ) -> None:
     znode_server = protected()
     before = [node for node in znode_server.tree.dump() if node.path.startswith("/a")]
-    sent = answers_of(znode_server, AccessSettings({"kafka": "x"}), requests)
+    sent = replies_of(znode_server, AccessSettings({"kafka": "x"}), requests)
     after = [node for node in znode_server.tree.dump() if node.path.startswith("/a")]
     assert after == before
     assert not any(SECRET in frame for frame in sent)
@@ -163,7 +163,7 @@ def test_before_a_required_login_nothing_is_answered_but_that(
     znode_server = protected()
     settings = AccessSettings({"kafka": "x"}, required_schemes=("sasl",))
     zxid = znode_server.tree.zxid
-    for frame in answers_of(znode_server, settings, requests):
+    for frame in replies_of(znode_server, settings, requests):
         reader = Reader(frame)
         header = decode(ReplyHeader, reader)
         kind = requests[header.xid - 1][0] if header.xid > 0 else OpCode.AUTH

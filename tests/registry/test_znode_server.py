@@ -272,7 +272,7 @@ def test_watches_of_a_session_that_is_over_are_forgotten() -> None:
     run(story())
 
 
-def test_a_slowed_session_gets_its_answers_in_order() -> None:
+def test_a_slowed_session_gets_its_responses_in_order() -> None:
     async def story() -> None:
         znode_server = in_memory()
         session = FaultySession(znode_server, 10_000)

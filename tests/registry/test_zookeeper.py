@@ -36,14 +36,14 @@ class Relay:
     def __init__(self, port: int) -> None:
         self._to = port
         self._writers: list[asyncio.StreamWriter] = []
-        self.drops_answers = False
-        """True if the next answer is swallowed and its connection broken: the request was carried out."""
+        self.drops_replies = False
+        """True if the next reply is swallowed and its connection broken: the request was carried out."""
         self.refuses = False
         self.accepted = 0
         self.garbles_greeting = False
-        """True if bytes without sense follow the next answer at once."""
+        """True if bytes without sense follow the next reply at once."""
         self.breaks_after: int | None = None
-        """Number of answers and events after which every connection breaks, once; None for never."""
+        """Number of replies and events after which every connection breaks, once; None for never."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -66,21 +66,21 @@ class Relay:
             return
         there, back = await asyncio.open_connection("127.0.0.1", self._to)
         self._writers += [writer, back]
-        await asyncio.gather(self._pump(reader, back), self._pump(there, writer, answers=True))
+        await asyncio.gather(self._pump(reader, back), self._pump(there, writer, replies=True))
 
     async def _pump(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool = False
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, replies: bool = False
     ) -> None:
         try:
             while data := await source.read(65536):
-                if answers and self.drops_answers:
-                    self.drops_answers = False
+                if replies and self.drops_replies:
+                    self.drops_replies = False
                     self.cut()
                     return
-                if answers and self.garbles_greeting:
+                if replies and self.garbles_greeting:
                     self.garbles_greeting = False
                     data += b"\0\0\0\x01x"
-                if answers and self.breaks_after is not None:
+                if replies and self.breaks_after is not None:
                     await self._pass_some(data, source, sink, self.breaks_after)
                     self.breaks_after = None
                     self.cut(softly=True)
@@ -192,7 +192,7 @@ def test_addresses_that_cannot_be_are_refused(connect: str) -> None:
         parse_connect(connect)
 
 
-def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
+def test_a_write_whose_response_was_lost_is_not_done_twice() -> None:
     async def work() -> None:
         async with relayed() as (_keeper, relay, registry):
             await registry.create("/n", b"0")
@@ -205,7 +205,7 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
                 lambda: registry.multi([Delete("/made"), SetData("/n", b"3", 2)]),
             ]
             for write in writes:
-                relay.drops_answers = True
+                relay.drops_replies = True
                 await write()
             data, stat = await registry.get("/n")
             assert (data, stat.version) == (b"3", 3)
@@ -214,11 +214,11 @@ def test_a_write_whose_answer_was_lost_is_not_done_twice() -> None:
     run(work())
 
 
-def test_a_refusal_of_another_after_a_lost_answer_is_a_refusal() -> None:
+def test_a_refusal_of_another_after_a_lost_response_is_a_refusal() -> None:
     async def work() -> None:
         async with relayed() as (znode_server, relay, registry):
             await LocalSession(znode_server).create("/theirs", b"other")
-            relay.drops_answers = True
+            relay.drops_replies = True
             with pytest.raises(RegistryRefused) as refused:
                 await registry.create("/theirs", b"ours")
             assert refused.value.error is ZnodeError.NODE_EXISTS
@@ -403,7 +403,7 @@ def test_watches_that_were_not_set_again_yet_get_missed_events() -> None:
                 await registry.get(f"/{number}", lambda event: _set_at(received, event, "/500"))
             await cut_off(relay, registry)
             await other.set("/500", b"new")
-            relay.breaks_after, relay.refuses = 2, False  # the greeting, and the first answer
+            relay.breaks_after, relay.refuses = 2, False  # the greeting, and the first reply
             await asyncio.wait_for(received.wait(), 30)
 
     run(work())

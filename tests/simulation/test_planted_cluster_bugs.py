@@ -249,10 +249,10 @@ class Plant:
             log = followed.log
             return Truncate(min(max(offset, log.high_watermark), log.log_end_offset))
 
-        answer = FollowedPartition.offset_fetched
+        response = FollowedPartition.offset_fetched
 
         def answer_offset(followed: FollowedPartition, *args: Any) -> Step | None:
-            step = answer(followed, *args)
+            step = response(followed, *args)
             return cut(followed, step.offset) if isinstance(step, Truncate) else step
 
         self._patch.setattr(FollowedPartition, "_truncate", cut)

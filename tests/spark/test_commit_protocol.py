@@ -233,7 +233,7 @@ def test_a_repair_adds_the_missing_part_to_those_there_are() -> None:
 # How it continues
 
 
-def test_answers_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> None:
+def test_responses_say_that_a_part_is_committed_and_not_that_it_was_aborted() -> None:
     assert outcome_of(ErrorCode.NONE, part(0)) is Outcome.COMMITTED
     for code in (
         ErrorCode.PRODUCER_FENCED,
@@ -281,7 +281,7 @@ def test_a_forgotten_part_was_committed_unless_it_had_a_time_out() -> None:
         outcome_of(forgotten, part(0))
 
 
-def test_other_answers_are_errors() -> None:
+def test_other_responses_are_errors() -> None:
     with pytest.raises(ConnectorError, match="cannot be committed"):
         outcome_of(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, part(0))
 

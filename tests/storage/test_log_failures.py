@@ -169,7 +169,7 @@ def test_one_slow_directory_does_not_stall_another(bad: LogBench, bench: LogBenc
     asyncio.run(scenario())
 
 
-def test_flush_messages_lets_the_answer_wait_for_the_medium(bad: LogBench, disk: BadDisk) -> None:
+def test_flush_messages_lets_the_response_wait_for_the_medium(bad: LogBench, disk: BadDisk) -> None:
     async def scenario() -> None:
         log = await bad.open(LogConfig(flush_messages=2))
         assert add(log).written is None

@@ -244,7 +244,7 @@ class TransactionMachine(RuleBasedStateMachine):
                     self.check_from(entry.offset, stable)
 
     def check_from(self, offset: int, stable: int) -> None:
-        """Read one answer from an offset, and take out of it what Java's consumer takes out."""
+        """Read one response from an offset, and take out of it what Java's consumer takes out."""
         log = self.replica.log
         for max_bytes in (1, 250, 1 << 20):
             read = log.read(offset, max_bytes, stable, may_block=True, may_cut_first=False)

@@ -148,8 +148,8 @@ class Cluster(InProcessCluster):
         for index, brokers in enumerate(replicas):
             topic.assignments.append(_assignment(index, brokers))
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-        answer = (await self.send(self.controller, request)).topics[0]
-        assert answer.error_code == ErrorCode.NONE, answer
+        response = (await self.send(self.controller, request)).topics[0]
+        assert response.error_code == ErrorCode.NONE, response
         for index, brokers in enumerate(replicas):
             topic_partition = TopicPartition(name, index)
             await self.until(
@@ -170,11 +170,11 @@ class Cluster(InProcessCluster):
 
         async def code() -> ErrorCode:
             try:
-                answer = await self.produce(topic_partition, *values)
+                response = await self.produce(topic_partition, *values)
             except (ConnectionError, TimeoutError):
                 return ErrorCode.NETWORK_EXCEPTION
-            found = ErrorCode.of(answer.error_code)
-            assert found is ErrorCode.NONE or found.retriable, answer
+            found = ErrorCode.of(response.error_code)
+            assert found is ErrorCode.NONE or found.retriable, response
             return found
 
         await eventually(code, lambda found: found is ErrorCode.NONE)

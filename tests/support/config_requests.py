@@ -34,7 +34,7 @@ async def described(served: Served, kind: int, name: str, keys: list[str] | None
 
 
 async def altered(served: Served, *resources: Resource) -> list[Any]:
-    """Return the answers of IncrementalAlterConfigs, one for each resource."""
+    """Return the responses of IncrementalAlterConfigs, one for each resource."""
     asked = [
         IncrementalAlterConfigsRequestResource(
             resource_type=kind,

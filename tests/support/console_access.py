@@ -57,7 +57,7 @@ class Browser:
         return found[1]
 
     def submit(self, path: str, page: str = "", **fields: str):
-        """Fill a form and send it as a browser does; the answer is not followed."""
+        """Fill a form and send it as a browser does; the response is not followed."""
         return self.client.post(
             path,
             data={"csrf_token": self.token(page or path), **fields},

@@ -82,7 +82,7 @@ class FaultInjectingNetwork:
         """Faults of the next requests of an API, in their order; None is no fault."""
         self.replacements: dict[ApiKey, Replacement] = {}
         """Replacement of every response of an API that meets no fault."""
-        self.answers: dict[ApiKey, Callable[[Any], Any]] = {}
+        self.responses: dict[ApiKey, Callable[[Any], Any]] = {}
         """Function that responds to every request of an API that meets no fault, in place of the broker."""
         self.hidden: set[ApiKey] = set()
         """APIs that no broker says it has."""
@@ -124,8 +124,8 @@ class FaultInjectingNetwork:
 
     def respond(self, host: str, key: ApiKey, request: Any) -> Any:
         """Return what responds to a request in place of the broker; None for the broker. A request may be changed."""
-        answer = self.answers.get(key)
-        return None if answer is None else answer(request)
+        response = self.responses.get(key)
+        return None if response is None else response(request)
 
     def replacement(self, key: ApiKey) -> Replacement | None:
         """Return what replaces the responses of an API."""

@@ -43,15 +43,15 @@ def fetch(version: int = 17, **asked: Any) -> FetchRequest:
 
 
 def only(response: FetchResponse) -> Any:
-    ((answer,),) = [topic.partitions for topic in response.responses]
-    return answer
+    ((result,),) = [topic.partitions for topic in response.responses]
+    return result
 
 
 async def led(cluster: ReplicaCluster, count: int) -> Any:
     """Let broker 1 lead with `count` records, and return a connection to it."""
     await cluster.start(1)
     cluster.ports[2] = cluster.ports[1]
-    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
     for number in range(count):
         await cluster.produce(1, b"%d" % number, acks=1)
     return await cluster.peer(1)

@@ -90,8 +90,8 @@ def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 
     def answers() -> bool:
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                answer.read()
+            with urllib.request.urlopen(url, timeout=5) as response:
+                response.read()
         except OSError:
             assert process.poll() is None, "the server has ended"
             return False

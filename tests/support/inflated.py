@@ -106,7 +106,7 @@ def _known(cls: type, version: int) -> Any:
             if version not in each.nullable:
                 setattr(made, each.name, "")
         elif each.name == "acks":
-            setattr(made, each.name, 1)  # without there would be no answer
+            setattr(made, each.name, 1)  # without there would be no response
     return made
 
 

@@ -49,18 +49,19 @@ class Served:
     async def send(self, request: Any, version: int | None = None) -> Any:
         return await self.peer.send(request, version)
 
-    async def order(self, request: Any, version: int | None = None) -> Any:
-        """Have an order carried out as that of the broker's own controller, in the form of a version."""
+    async def control_request(self, request: Any, version: int | None = None) -> Any:
+        """Have a request of the controller handled, in the form of a version."""
         version = schema_of(type(request)).versions[-1] if version is None else version
         parts = encode(request, version)
-        order = decode(type(request), version, memoryview(b"".join(bytes(part) for part in parts)))  # type: ignore[arg-type]
+        data = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]
+        decoded = decode(type(request), version, memoryview(data))
         control_requests = self.broker.control_requests
-        match order:
+        match decoded:
             case LeaderAndIsrRequest():
-                return await control_requests.leader_and_isr(order, version)
+                return await control_requests.leader_and_isr(decoded, version)
             case StopReplicaRequest():
-                return await control_requests.stop_replica(order, version)
-        return await control_requests.update_metadata(order, version)
+                return await control_requests.stop_replica(decoded, version)
+        return await control_requests.update_metadata(decoded, version)
 
     async def another(self) -> Served:
         """Connect once more; the broker closes the connection when it stops."""

@@ -48,7 +48,7 @@ def stop_time(served: Served) -> None:
 async def alter(
     served: Served, entity: Entity, quotas: dict[str, float | None], *, validate_only: bool = False
 ) -> Any:
-    """Set quotas, remove those that are None, and return the answer."""
+    """Set quotas, remove those that are None, and return the response."""
     entry = AlterClientQuotasRequestEntry(
         entity=[
             AlterClientQuotasRequestEntity(entity_type=kind, entity_name=name)
@@ -60,8 +60,8 @@ async def alter(
         ],
     )
     request = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
-    (answer,) = (await served.send(request)).entries
-    return answer
+    (response,) = (await served.send(request)).entries
+    return response
 
 
 async def describe(

@@ -70,7 +70,7 @@ class ReplicaCluster(InProcessCluster):
 
     # -- the controller
 
-    async def order(
+    async def leader_and_isr(
         self,
         leader: int,
         isr: Iterable[int] | None = None,
@@ -181,23 +181,23 @@ class ReplicaCluster(InProcessCluster):
         """Carry out what a leader proposes, unless its epochs are old or the test refuses."""
         (topic,) = request.topics
         (asked,) = topic.partitions
-        answer = AlterPartitionResponsePartition(partition_index=0)
+        response = AlterPartitionResponsePartition(partition_index=0)
         is_current = (asked.leader_epoch, asked.partition_epoch, request.broker_id) == (
             self.epoch,
             self.partition_epoch,
             self.leader,
         )
         if self.refuses is not None:
-            answer.error_code = self.refuses
+            response.error_code = self.refuses
         elif not is_current:
-            answer.error_code = ErrorCode.INVALID_UPDATE_VERSION
+            response.error_code = ErrorCode.INVALID_UPDATE_VERSION
         else:
             self.isr = [member.broker_id for member in asked.new_isr_with_epochs]
             self.partition_epoch += 1
-        answer.leader_id, answer.leader_epoch = self.leader, self.epoch
-        answer.isr, answer.partition_epoch = list(self.isr), self.partition_epoch
+        response.leader_id, response.leader_epoch = self.leader, self.epoch
+        response.isr, response.partition_epoch = list(self.isr), self.partition_epoch
         return AlterPartitionResponse(
-            topics=[AlterPartitionResponseTopic(topic_id=topic.topic_id, partitions=[answer])]
+            topics=[AlterPartitionResponseTopic(topic_id=topic.topic_id, partitions=[response])]
         )
 
     # -- clients

@@ -23,7 +23,7 @@ class RegistryServer:
         """Subjects that take no other schema."""
         self.levels: dict[str, str] = {"": "BACKWARD"}
         self.fault: tuple[int, bytes] | None = None
-        """Status and body of every answer from now on."""
+        """Status and body of every reply from now on."""
         self.url = ""
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:

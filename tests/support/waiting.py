@@ -23,11 +23,11 @@ async def until(condition: Callable[[], object], timeout_s: float = 60) -> None:
 async def eventually(
     ask: Callable[[], Awaitable[T]], holds: Callable[[T], object], timeout_s: float = 60
 ) -> T:
-    """Ask until `holds` is true of the answer, and return that answer. Raise TimeoutError."""
+    """Ask until `holds` is true of the response, and return that response. Raise TimeoutError."""
     async with asyncio.timeout(timeout_s):
-        while not holds(answer := await ask()):  # noqa: ASYNC110 - there is no event to wait for
+        while not holds(response := await ask()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
-    return answer
+    return response
 
 
 def wait_until(

@@ -54,7 +54,7 @@ async def serving(
             await _opened.pop().close()
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """A response, whose body is not read yet."""
 
     xid: int
@@ -116,17 +116,17 @@ class Client:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
 
-    async def receive(self) -> Answer:
+    async def receive(self) -> Reply:
         reader = Reader(await self.frame())
-        return Answer(*decode(ReplyHeader, reader), reader)
+        return Reply(*decode(ReplyHeader, reader), reader)
 
     async def ask(
         self, kind: int, request: NamedTuple | bytes | None = None, xid: int = 0
-    ) -> Answer:
+    ) -> Reply:
         self.send(kind, request, xid)
-        answer = await self.receive()
-        assert answer.xid == (xid or self.xid)
-        return answer
+        response = await self.receive()
+        assert response.xid == (xid or self.xid)
+        return response
 
     async def is_closed(self) -> bool:
         try:

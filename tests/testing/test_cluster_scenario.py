@@ -5,7 +5,7 @@ from __future__ import annotations
 from kavka.simulation.brokers.scenario import ClusterScenario
 
 
-def test_followers_wait_long_enough_for_answers_over_slow_lines() -> None:
+def test_followers_wait_long_enough_for_responses_over_slow_lines() -> None:
     """In seed 11453 what a follower had missed took six seconds, and the connection was closed after three."""
     slow = [
         scenario

@@ -21,7 +21,7 @@ THREADS = {
     "broker/security/callbacks.py": "users' own code",
     "broker/security/delegation_tokens.py": "OpenSSL salts the HMAC of a token",
     "broker/security/kerberos.py": "MIT's library reads the key tab and the file of replays",
-    "broker/security/parts.py": "key stores and JAAS files",
+    "broker/security/security_parts.py": "key stores and JAAS files",
     "broker/security/signed_tokens.py": "the keys of an issuer, by HTTP",
     "broker/security/tls.py": "key stores",
     "client/admin/user_credentials.py": "OpenSSL salts a password",

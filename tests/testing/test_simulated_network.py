@@ -67,20 +67,20 @@ class Pair:
         return self.accepted[-1]
 
     async def dial(self) -> Ear:
-        answer: asyncio.Future[Ear] = asyncio.get_running_loop().create_future()
+        response: asyncio.Future[Ear] = asyncio.get_running_loop().create_future()
 
         async def program(environment: SimEnvironment) -> None:
             try:
                 protocol = await environment.network.connect("server", 9092, Ear)
             except OSError as error:
-                answer.set_exception(error)
+                response.set_exception(error)
                 return
             assert isinstance(protocol, Ear)
-            answer.set_result(protocol)
+            response.set_result(protocol)
             await asyncio.sleep(1e6)
 
         self.client.start(program)
-        return await answer
+        return await response
 
     async def open(self) -> tuple[Ear, Ear]:
         self.server.start(self.serve)

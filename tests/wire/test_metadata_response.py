@@ -1,4 +1,4 @@
-"""Topics that are kept as bytes make the same answers as messages do."""
+"""Topics that are kept as bytes make the same responses as messages do."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The bytes of an answer without errors are those of the message."""
+"""The bytes of a response without errors are those of the message."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ topics = st.lists(st.tuples(st.text(max_size=300), st.lists(written, max_size=3)
 
 
 @given(st.integers(0, 12), i32, topics)
-def test_an_answer_without_errors_is_encoded_as_its_message(version, correlation_id, topics):
+def test_a_response_without_errors_is_encoded_as_its_message(version, correlation_id, topics):
     message = ProduceResponse(
         responses=[
             ProduceResponseTopic(

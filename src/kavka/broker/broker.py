@@ -45,7 +45,7 @@ from kavka.broker.requests.dispatcher import Dispatcher
 from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.purgatory import Purgatory
 from kavka.broker.requests.stalls import StallWarnings
-from kavka.broker.security.parts import SecurityParts
+from kavka.broker.security.security_parts import SecurityParts
 from kavka.core.controller.events import UncleanEnabled
 from kavka.core.controller.topics import NewTopic
 from kavka.core.fetch_session import FetchSessionCache
@@ -61,8 +61,8 @@ from kavka.wire.stored import znodes
 if TYPE_CHECKING:
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
-    from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.metrics.exposition import Exposition
     from kavka.broker.metrics.sources import MetricsSources
@@ -295,7 +295,7 @@ class Broker:
         return self.security.internal_topic(name)
 
     async def _handle_as_controller(self, request: Any) -> Any:
-        from kavka.broker.control.requests import handle
+        from kavka.broker.control.controller_requests import handle
 
         return await handle(self.controller, self.producer_ids, request)
 

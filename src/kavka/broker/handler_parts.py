@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.requests.purgatory import Purgatory
     from kavka.broker.security.access_control import AccessControl
     from kavka.broker.security.delegation_tokens import DelegationTokens
-    from kavka.broker.security.parts import SecurityParts
+    from kavka.broker.security.security_parts import SecurityParts
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.ids import BrokerId
     from kavka.io import Clock, Disk, Random

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from kavka.broker.control.control_request_check import ControlRequestCheck
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
     from kavka.broker.coordination.marker_appends import MarkerAppender
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
     from kavka.broker.coordination.verification import Verifier
     from kavka.broker.fetch.fetch_reader import ReadableLogs
     from kavka.broker.metadata.encoded_topics import EncodedTopics
@@ -105,7 +105,7 @@ class LazyParts:
         return ProducerIdManager(self._context, self._controller)
 
     def _make_groups(self) -> GroupCoordinators:
-        from kavka.broker.coordination.groups import GroupCoordinators
+        from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
         groups = self._coordinators[OFFSETS_TOPIC] = GroupCoordinators(
             self._context.config,
@@ -118,7 +118,7 @@ class LazyParts:
         return groups
 
     def _make_transactions(self) -> TransactionCoordinators:
-        from kavka.broker.coordination.transactions import TransactionCoordinators
+        from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
         transactions = self._coordinators[TRANSACTIONS_TOPIC] = TransactionCoordinators(
             self._context,

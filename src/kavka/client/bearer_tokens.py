@@ -192,8 +192,8 @@ def _from_endpoint(config: Config, options: Mapping[str, str], url: str, clock: 
 
     async def ask() -> BearerToken:
         request = Request(url, urlencode(form).encode(), headers, method="POST")
-        answer = await asyncio.to_thread(_post, request, timeout_s)
-        text, lifetime_s = answer.get("access_token"), answer.get("expires_in")
+        document = await asyncio.to_thread(_post, request, timeout_s)
+        text, lifetime_s = document.get("access_token"), document.get("expires_in")
         if not isinstance(text, str):
             raise SaslError("the token endpoint's answer has no access_token")
         return BearerToken(text, clock.now_ms() + _lifetime_ms(lifetime_s))
@@ -218,15 +218,15 @@ def _post(request: Request, timeout_s: float) -> dict[str, Any]:
     try:
         # The scheme was checked.
         with build_opener(_NoRedirect).open(request, timeout=timeout_s) as response:
-            answer = json.loads(response.read(_MAX_BYTES))
+            document = json.loads(response.read(_MAX_BYTES))
     except HTTPError as error:
         error.close()
         raise SaslError(f"the token endpoint answered {error.code} {error.reason}") from None
     except ValueError:
         raise SaslError("the token endpoint's answer is not JSON") from None
-    if not isinstance(answer, dict):
+    if not isinstance(document, dict):
         raise SaslError("the token endpoint's answer is not a JSON object")
-    return answer
+    return document
 
 
 def _pairs(text: str) -> dict[str, str]:

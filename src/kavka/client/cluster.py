@@ -403,10 +403,10 @@ class Cluster:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         else:
             request = FindCoordinatorRequest(key=key, key_type=kind)
-        answer: FindCoordinatorResponse = await peer.send(
+        response: FindCoordinatorResponse = await peer.send(
             request, version, timeout_ms=self.request_timeout_ms
         )
-        found = answer.coordinators[0] if answer.coordinators else answer
+        found = response.coordinators[0] if response.coordinators else response
         code = ErrorCode.of(found.error_code)
         if code in _REFUSED_KEYS:
             raise KafkaError(code, f"{_REFUSED_KEYS[code]} {key}: {code.message}")

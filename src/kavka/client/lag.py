@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kavka.client.cluster import Cluster
-from kavka.client.leader_requests import Answers, send_until_answered
+from kavka.client.leader_requests import Results, send_until_answered
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -53,7 +53,7 @@ async def lags(
     read_committed: bool = False,
     timeout_ms: int,
     unknown_after: int | None = None,
-) -> Answers[Lag]:
+) -> Results[Lag]:
     """Return the lag of every position, or why there is none.
 
     `positions` are offsets of the next record to read, as a group commits them; one before the log's start counts as
@@ -74,7 +74,7 @@ async def lags(
     }
     behind |= await _after_deletions(cluster, behind, timeout_ms)
     times = await _timestamps(cluster, behind, timeout_ms)
-    found: Answers[Lag] = {}
+    found: Results[Lag] = {}
     for topic_partition, end in ends.items():
         time = times.get(topic_partition, _NO_TIMESTAMP)
         if isinstance(end, KafkaError):
@@ -132,27 +132,27 @@ async def _after_deletions(
 
 async def _timestamps(
     cluster: Cluster, positions: Mapping[TopicPartition, int], timeout_ms: int
-) -> Answers[int]:
+) -> Results[int]:
     """Return the timestamps of the first records at positions below the ends of the logs."""
 
-    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
+    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Results[int]:
         peer = await cluster.peer(leader)
         version = peer.version_of(ApiKey.FETCH, _LAST_WITH_NAMES)
 
         # Each in a request of its own: only the first partition of a fetch is sure to return a batch.
-        async def one(topic_partition: TopicPartition) -> Answers[int]:
+        async def one(topic_partition: TopicPartition) -> Results[int]:
             position = positions[topic_partition]
             request = _one_batch(topic_partition, position)
-            answer: FetchResponse = await peer.send(
+            response: FetchResponse = await peer.send(
                 request, version, timeout_ms=cluster.request_timeout_ms
             )
-            [topic] = answer.responses
+            [topic] = response.responses
             [part] = topic.partitions
             return {topic_partition: _time_or_refusal(topic_partition, part, position)}
 
-        found: Answers[int] = {}
-        for answers in await asyncio.gather(*map(one, partitions)):
-            found.update(answers)
+        found: Results[int] = {}
+        for results in await asyncio.gather(*map(one, partitions)):
+            found.update(results)
         return found
 
     if not positions:

@@ -15,7 +15,7 @@ from kavka.wire.codec import CorruptFrame
 
 T = TypeVar("T")
 
-Answers = dict[TopicPartition, T | KafkaError]
+Results = dict[TopicPartition, T | KafkaError]
 SendToLeader = Callable[
     [BrokerId, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]
 ]
@@ -36,9 +36,9 @@ _STALE = frozenset(
 
 async def send_to_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition], ask: SendToLeader[T]
-) -> Answers[T]:
+) -> Results[T]:
     """Ask each leader once, concurrently. Partitions with an unknown or unreachable leader have no response."""
-    answers: Answers[T] = {}
+    results: Results[T] = {}
     leaders: dict[BrokerId, list[TopicPartition]] = {}
     for topic_partition in partitions:
         leader = cluster.metadata.leader(topic_partition)
@@ -48,18 +48,18 @@ async def send_to_leaders(
         cluster.mark_stale()
         code = _leader_error(cluster, topic_partition)
         if code is not None:
-            answers[topic_partition] = KafkaError(code, f"{topic_partition}: {code.message}")
+            results[topic_partition] = KafkaError(code, f"{topic_partition}: {code.message}")
 
     async def one(leader: BrokerId, group: list[TopicPartition]) -> None:
         try:
-            answers.update(await ask(leader, group))
+            results.update(await ask(leader, group))
         except (OSError, CorruptFrame):
             cluster.mark_stale()
 
     await asyncio.gather(*(one(leader, group) for leader, group in leaders.items()))
-    if any(isinstance(found, KafkaError) and found.code in _STALE for found in answers.values()):
+    if any(isinstance(found, KafkaError) and found.code in _STALE for found in results.values()):
         cluster.mark_stale()
-    return answers
+    return results
 
 
 def _leader_error(cluster: Cluster, topic_partition: TopicPartition) -> ErrorCode | None:
@@ -81,14 +81,14 @@ async def send_until_answered(
     *,
     timeout_ms: int,
     unknown_after: int | None = None,
-) -> Answers[T]:
+) -> Results[T]:
     """Repeat, with back-off, what was refused retriably or not answered, until `timeout_ms` is over.
 
-    Then the last refusals stand, and partitions without any answer are missing. A partition that is said not to exist
+    Then the last refusals stand, and partitions without any response are missing. A partition that is said not to exist
     is asked for again as well, because brokers learn of new topics one after another: `unknown_after` rounds at most.
     """
     wanted = list(partitions)
-    answers: Answers[T] = {}
+    results: Results[T] = {}
     rounds = 0
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -96,25 +96,25 @@ async def send_until_answered(
             while open_ := [
                 topic_partition
                 for topic_partition in wanted
-                if _is_open(answers.get(topic_partition), rounds, unknown_after)
+                if _is_open(results.get(topic_partition), rounds, unknown_after)
             ]:
                 if rounds:
                     await cluster.back_off(rounds - 1)
-                answers.update(await send_to_leaders(cluster, open_, ask))
+                results.update(await send_to_leaders(cluster, open_, ask))
                 rounds += 1
     except TimeoutError:
         pass  # the caller sees what is missing
-    return answers
+    return results
 
 
-def _is_open(answer: object, rounds: int, unknown_after: int | None) -> bool:
-    if answer is None:
+def _is_open(result: object, rounds: int, unknown_after: int | None) -> bool:
+    if result is None:
         return True
-    if not isinstance(answer, KafkaError):
+    if not isinstance(result, KafkaError):
         return False
-    if answer.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    if result.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return unknown_after is None or rounds < unknown_after
-    return answer.retriable
+    return result.retriable
 
 
 async def retrying(
@@ -122,7 +122,7 @@ async def retrying(
 ) -> T:
     """Repeat an attempt that fails with a retriable KafkaError or an OSError, until `timeout_ms` is over.
 
-    Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not an answer of a broker.
+    Raise what the last attempt raised, a TimeoutError saying `what` failed if that was not a response of a broker.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + timeout_ms / 1000

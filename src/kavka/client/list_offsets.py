@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.client.cluster import Cluster
-from kavka.client.leader_requests import Answers, send_to_leaders, send_until_answered
+from kavka.client.leader_requests import Results, send_to_leaders, send_until_answered
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.apis import ApiKey
@@ -27,7 +28,7 @@ _NEEDED_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The answer for a partition; `offset` is -1 when no record is that young."""
+    """The response for a partition; `offset` is -1 when no record is that young."""
 
     offset: int
     timestamp: int
@@ -41,7 +42,7 @@ async def list_offsets(
     read_committed: bool = False,
     timeout_ms: int,
     unknown_after: int | None = None,
-) -> Answers[OffsetAndTimestamp]:
+) -> Results[OffsetAndTimestamp]:
     """Return a result for every partition; refusals that may pass are repeated until `timeout_ms` is over.
 
     `wanted` maps to a timestamp in milliseconds or one of the special values above. A topic that does not exist is
@@ -65,20 +66,20 @@ async def look_up_offsets(
     timeout_ms: int,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return an offset for every partition. Raise the first refusal, and as `list_offsets`."""
-    answers = await list_offsets(
+    results = await list_offsets(
         cluster, wanted, read_committed=read_committed, timeout_ms=timeout_ms
     )
     found = {}
-    for topic_partition, answer in answers.items():
-        if isinstance(answer, KafkaError):
-            raise answer
-        found[topic_partition] = answer
+    for topic_partition, result in results.items():
+        if isinstance(result, KafkaError):
+            raise result
+        found[topic_partition] = result
     return found
 
 
 async def list_offsets_once(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool
-) -> Answers[OffsetAndTimestamp]:
+) -> Results[OffsetAndTimestamp]:
     """Ask each leader once; partitions with an unknown or unreachable leader are missing in the result."""
     return await send_to_leaders(cluster, wanted, _Lookup(cluster, wanted, read_committed).ask)
 
@@ -93,7 +94,7 @@ class _Lookup:
 
     async def ask(
         self, leader: BrokerId, partitions: list[TopicPartition]
-    ) -> Answers[OffsetAndTimestamp]:
+    ) -> Results[OffsetAndTimestamp]:
         """Ask one leader."""
         peer = await self._cluster.peer(leader)
         version = peer.version_of(ApiKey.LIST_OFFSETS)
@@ -108,7 +109,7 @@ class _Lookup:
         response: ListOffsetsResponse = await peer.send(
             self._request(partitions), version, timeout_ms=self._cluster.request_timeout_ms
         )
-        found: Answers[OffsetAndTimestamp] = {}
+        found: Results[OffsetAndTimestamp] = {}
         for topic in response.topics:
             for part in topic.partitions:
                 topic_partition = TopicPartition(topic.name, part.partition_index)
@@ -122,14 +123,17 @@ class _Lookup:
         return found
 
     def _request(self, partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
-        topics: dict[str, list[ListOffsetsRequestPartition]] = {}
-        for topic_partition in partitions:
-            part = ListOffsetsRequestPartition(
-                partition_index=topic_partition.partition,
-                current_leader_epoch=self._cluster.metadata.leader_epoch(topic_partition),
-                timestamp=self._wanted[topic_partition],
+        topics = group_by_topic(
+            (
+                topic_partition,
+                ListOffsetsRequestPartition(
+                    partition_index=topic_partition.partition,
+                    current_leader_epoch=self._cluster.metadata.leader_epoch(topic_partition),
+                    timestamp=self._wanted[topic_partition],
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition in partitions
+        )
         return ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self._isolation_level,

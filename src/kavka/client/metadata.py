@@ -85,7 +85,7 @@ def _is_incomplete(topic: TopicMetadata) -> bool:
 
 
 class MetadataCache:
-    """The newest answer for every topic of interest.
+    """The newest response for every topic of interest.
 
     A partition never goes back to an older leader epoch as long as its topic id stays (KIP-320): answers of
     brokers that lag behind are overruled by what was seen before.
@@ -222,12 +222,12 @@ class MetadataCache:
         """Remove a topic that is not used any more."""
         self.topics.pop(topic, None)
 
-    def _topic(self, answer: MetadataResponseTopic) -> TopicMetadata:
-        assert answer.name is not None
-        old = self.topics.get(answer.name)
-        topic_id = TopicId(bytes(answer.topic_id))
+    def _topic(self, result: MetadataResponseTopic) -> TopicMetadata:
+        assert result.name is not None
+        old = self.topics.get(result.name)
+        topic_id = TopicId(bytes(result.topic_id))
         partitions = []
-        for part in sorted(answer.partitions, key=lambda p: p.partition_index):
+        for part in sorted(result.partitions, key=lambda p: p.partition_index):
             new = PartitionMetadata(
                 part.partition_index,
                 BrokerId(part.leader_id),
@@ -242,5 +242,5 @@ class MetadataCache:
                 if before.leader_epoch > new.leader_epoch >= 0:
                     new = before
             partitions.append(new)
-        error = ErrorCode.of(answer.error_code)
-        return TopicMetadata(answer.name, topic_id, answer.is_internal, tuple(partitions), error)
+        error = ErrorCode.of(result.error_code)
+        return TopicMetadata(result.name, topic_id, result.is_internal, tuple(partitions), error)

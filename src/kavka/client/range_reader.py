@@ -40,7 +40,7 @@ _FETCH_BYTES: Final = 4 << 20
 """Bytes of a fetch unless `max.partition.fetch.bytes` says otherwise: some ten thousand rows suit queries."""
 _FETCH_GROWTH: Final = 4
 """Factor by which a fetch is larger than the one before it, up to its full size."""
-_SHORT_ANSWERS: Final = 6
+_SHORT_RESPONSES: Final = 6
 """Number of times that a leader must answer an end before the range's, over two seconds with Kafka's back-off."""
 _TOPIC_IDS_FROM: Final = 13
 """The version of Fetch that names topics by id."""
@@ -110,14 +110,14 @@ class RangeReader:
         Raise what `on_loss` raises, CorruptRecordError for a batch that cannot be read, KafkaError, OSError.
         """
         assert self._ahead is not None, "start() was not called"
-        answer = await self._ahead
-        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._skip_lost(answer)
+        result = await self._ahead
+        if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._skip_lost(result)
             self._fetch_ahead()
             return None
-        columns = self._columns(answer)
+        columns = self._columns(result)
         if columns.next_offset == self.position:
-            self.position = await self._after_nothing(answer)
+            self.position = await self._after_nothing(result)
         else:
             self.position = columns.next_offset
         if self.position < self._end:
@@ -158,16 +158,16 @@ class RangeReader:
                 )
             ],
         )
-        answer: FetchResponse = await peer.send(
+        response: FetchResponse = await peer.send(
             request, version, timeout_ms=self._cluster.request_timeout_ms + self._max_wait_ms
         )
-        require_ok(answer.error_code, f"fetch from {self._topic_partition}")
-        found = answer.responses[0].partitions[0]
+        require_ok(response.error_code, f"fetch from {self._topic_partition}")
+        found = response.responses[0].partitions[0]
         if found.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             require_ok(found.error_code, f"fetch from {self._topic_partition}")
         return found
 
-    async def _skip_lost(self, answer: FetchResponsePartition) -> None:
+    async def _skip_lost(self, result: FetchResponsePartition) -> None:
         """Continue behind records that are gone, unless that raises."""
         self._on_loss(
             f"{self._topic_partition} no longer has offset {self.position}, of a range up to {self._end}"
@@ -184,26 +184,26 @@ class RangeReader:
         )
         return found[self._topic_partition].offset
 
-    def _columns(self, answer: FetchResponsePartition) -> Columns:
+    def _columns(self, result: FetchResponsePartition) -> Columns:
         """Decode a response from `position` on, without markers and aborted records.
 
         What is corrupt behind the end of the range is another range's. Raise CorruptRecordError for a batch in it.
         """
-        data = _bytes(answer)
+        data = _bytes(result)
         try:
-            return self._decode(data, answer)
+            return self._decode(data, result)
         except CorruptBatch as corrupt:
             place, offset, what = self._place_of(data, corrupt)
             if offset < self._end:
                 raise CorruptRecordError(self._topic_partition, offset, what) from corrupt
-            return replace(self._decode(data[:place], answer), next_offset=self._end)
+            return replace(self._decode(data[:place], result), next_offset=self._end)
 
-    def _decode(self, data: Buffer, answer: FetchResponsePartition) -> Columns:
+    def _decode(self, data: Buffer, result: FetchResponsePartition) -> Columns:
         hidden: set[int] = set()
-        if self._committed_only and answer.aborted_transactions:
+        if self._committed_only and result.aborted_transactions:
             state = PartitionState(self._topic_partition, fetch_position=self.position)
             chunk = filter_by_isolation(
-                state, data, answer.aborted_transactions, read_committed=True
+                state, data, result.aborted_transactions, read_committed=True
             )
             shown = {header.position for header in chunk.headers} if chunk is not None else set()
             hidden = {header.position for header in walk_complete(data)} - shown
@@ -231,17 +231,17 @@ class RangeReader:
             return place, offset, found.what
         return 0, self.position, corrupt.what  # together they are too large
 
-    async def _after_nothing(self, answer: FetchResponsePartition) -> int:
+    async def _after_nothing(self, result: FetchResponsePartition) -> int:
         """Return where to continue after a response without a whole batch: here, or at the end if the log is shorter.
 
         A replica that has just become leader learns by and by how far the records are committed, so that its high
         watermark may be below the end of a range that the leader before it had shown. Only an end of the log that
         leaders repeat is believed.
         """
-        visible = answer.last_stable_offset if self._committed_only else answer.high_watermark
+        visible = result.last_stable_offset if self._committed_only else result.high_watermark
         if not 0 <= visible < self._end:
             return self.position
-        for attempt in range(_SHORT_ANSWERS):
+        for attempt in range(_SHORT_RESPONSES):
             visible = await self._offset_at(LATEST)
             if visible >= self._end:
                 return self.position
@@ -252,9 +252,9 @@ class RangeReader:
         return self._end if visible <= self.position else self.position
 
 
-def _bytes(answer: FetchResponsePartition) -> bytes | bytearray | memoryview:
+def _bytes(result: FetchResponsePartition) -> bytes | bytearray | memoryview:
     """Return the batches of a response; the last one may be cut."""
-    data = answer.records
+    data = result.records
     if data is None:
         return b""
     assert isinstance(data, bytes | bytearray | memoryview), "what was received lies in memory"

@@ -101,7 +101,7 @@ class TokenSecret:
 def may_send_requests(protocol: str, principal: Principal, token_id: str | None) -> bool:
     """Return whether a client may ask about tokens.
 
-    Not without authentication, nor through PLAINTEXT, where the answer could be read on the way, nor by a token: who
+    Not without authentication, nor through PLAINTEXT, where the response could be read on the way, nor by a token: who
     has stolen one could live on others.
     """
     if token_id is not None or protocol == "PLAINTEXT":

@@ -7,7 +7,7 @@
     (id, -1)                full fetch, close `id`
     (id, n)                 incremental; n must be the session's next epoch, else an error of the whole request
 
-An incremental answer contains only changed partitions: records, an error, a moved high watermark or log start offset,
+An incremental response contains only changed partitions: records, an error, a moved high watermark or log start offset,
 a preferred replica, a diverging epoch. The cache has a fixed number of slots. A new session takes the slot of one that
 was not used for two minutes, else of a smaller or less privileged one that is older than that; else there is none.
 Followers are privileged: a consumer never takes their slot.

@@ -195,27 +195,27 @@ class FollowedPartition:
         """Return whether it fetches records, or nothing at all."""
         return self.phase is Phase.FETCHING or self.phase is Phase.FAILED
 
-    # -- answers
+    # -- responses
 
     def records_fetched(
-        self, asked: FetchRecords, answer: FetchedPartition, now_ms: int
+        self, asked: FetchRecords, fetched: FetchedPartition, now_ms: int
     ) -> Step | None:
         """Take what a fetch gave; a response to a request that is no longer the present one is dropped."""
         if self.phase is not Phase.FETCHING or asked.fetch_offset != self.log.log_end_offset:
             return None
-        if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.phase, self._searched_end = Phase.SEARCHING, _UNKNOWN
             return None
-        if answer.error is not ErrorCode.NONE:
-            self.refused(answer.error, now_ms)
+        if fetched.error is not ErrorCode.NONE:
+            self.refused(fetched.error, now_ms)
             return None
         self._backoff_ms = _FIRST_BACKOFF_MS
-        if answer.diverging_end_offset >= 0:
+        if fetched.diverging_end_offset >= 0:
             step, _is_complete = self._truncation(
-                answer.diverging_epoch, answer.diverging_end_offset
+                fetched.diverging_epoch, fetched.diverging_end_offset
             )
             return step
-        return Append(answer.high_watermark, answer.log_start_offset)
+        return Append(fetched.high_watermark, fetched.log_start_offset)
 
     def epoch_end_offset_fetched(
         self, asked: FetchEpochEndOffset, error: ErrorCode, epoch: int, end_offset: int, now_ms: int

@@ -11,15 +11,15 @@ The runtime that drives it works like this:
     always:     ask machine.deadline_ms() again; applying, too, can make something due
 
 The state of a machine is out of date when its broker is deposed and not yet notified. Its records are refused then,
-because another broker leads the log; an answer without records would be sent. One that matters is marked
-`must_confirm`: the runtime appends an empty record, and the answer is sent when that is committed (decision 013).
+because another broker leads the log; a reply without records would be sent. One that matters is marked
+`must_confirm`: the runtime appends an empty record, and the reply is sent when that is committed (decision 013).
 
 Decisions may overlap: a second may be made while the records of the first are on their way. They are applied, and
 their effects leave, in the order in which they were made; only one that waits for its confirmation delays no other. So
 hard state is always a prefix of the log, and replaying the log of any run into a fresh machine, with `apply` alone,
 reproduces it.
 
-An answer belongs to a token that the runtime gave with an event. The first answer of a token counts: one that was
+A reply belongs to a token that the runtime gave with an event. The first reply of a token counts: one that was
 decided with records and overtaken by a later event (a rebalance begins while an assignment is being written) is
 dropped by the runtime when its token is answered already.
 """

@@ -6,7 +6,7 @@
           |  readable by all consumers        +------------------->v                    |
           |  replicated by followers                               +------------------->v
 
-The leader takes appends, hears from followers how far they are by their fetches, and moves the high watermark to
+The leader takes appends, learns from followers' fetches how far they are, and moves the high watermark to
 the smallest log end offset of those that are in sync or about to be. Membership of the in-sync set changes through the
 controller: the leader proposes (`IsrChange`), counts with the *maximal* set while the proposal is in progress (nothing
 can be acknowledged that a replica about to join lacks), and adopts what the controller answers.

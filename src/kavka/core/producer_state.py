@@ -11,7 +11,7 @@ last sequence, answered from memory when it is one of the five, and refused othe
     same epoch, before all that a snapshot remembered    `Duplicate`, at an offset that is not known
     same epoch, anything else              OUT_OF_ORDER_SEQUENCE_NUMBER
 
-A `.snapshot` has the last batch only. A producer with five in flight whose answers a restart took sends all of
+A `.snapshot` has the last batch only. A producer with five in flight whose responses a restart took sends all of
 them again, and refusing the first would make it renumber and write them twice; so they are answered as duplicates,
 which clients take as success without an offset. (Kafka 3.9 refuses, and duplicates.) They may never have been
 acknowledged, so acks=all waits for the replicas again: they are before the batch that the snapshot has.
@@ -327,7 +327,7 @@ class ProducerState:
         self.void_verification(producer_id)
 
     def is_valid(self, producer_id: int, verification: Verification) -> bool:
-        """Return whether nothing has happened since that makes the coordinator's answer worthless."""
+        """Return whether nothing has happened since that makes the coordinator's response worthless."""
         return self._verifications.get(producer_id) is verification
 
     def check_verified(

@@ -5,10 +5,10 @@ is refused when another was committed meanwhile. Then the table is read again an
 
     read the table ─► is the batch there? ─► make the snapshot ─► swap ─► done
           ▲                                                       │
-          └──────────── refused, or no answer ────────────────────┘
+          └──────────── refused, or no response ────────────────────┘
 
-So of two drivers that commit the same batch one writes it and the other finds it. A commit without an answer is safe to
-try again for the same reason, whether it arrives late or never.
+So of two drivers that commit the same batch one writes it and the other finds it. A commit without a response is safe
+to try again for the same reason, whether it arrives late or never.
 """
 
 from __future__ import annotations

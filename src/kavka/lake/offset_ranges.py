@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kavka.core.topic_partitions import nest_by_topic
 from kavka.ids import TopicPartition
 from kavka.lake.errors import LakeError
 
@@ -68,7 +69,7 @@ def ends_of(ranges: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition
 
 def ends_to_json(ends: Ends) -> dict[str, dict[str, int]]:
     """Return ends as Spark writes offsets: `{"topic": {"0": 12}}`."""
-    return _nested((at, end) for at, end in ends.items())
+    return nest_by_topic((at, end) for at, end in ends.items())
 
 
 def ends_from_json(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
@@ -82,7 +83,7 @@ def ends_from_json(given: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartitio
 
 def ranges_to_json(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
     """Return ranges as `{"topic": {"0": [start, end, rows]}}`."""
-    nested = _nested((at, [one.start, one.end, one.rows]) for at, one in ranges.items())
+    nested = nest_by_topic((at, [one.start, one.end, one.rows]) for at, one in ranges.items())
     return json.dumps(nested, separators=(",", ":"))
 
 
@@ -115,10 +116,3 @@ def check_inside(
                 f"The rows have offsets {offsets.start} to {offsets.end - 1} of {at}, and replaceOffsets has "
                 f"{start} to {end - 1}: rows outside would be doubled. Read the same range."
             )
-
-
-def _nested(items: Iterable[tuple[TopicPartition, Any]]) -> dict[str, dict[str, Any]]:
-    nested: dict[str, dict[str, Any]] = {}
-    for at, value in sorted(items, key=lambda item: item[0]):
-        nested.setdefault(at.topic, {})[str(at.partition)] = value
-    return nested

@@ -1,4 +1,4 @@
-"""Writes rows as the Parquet files of a table, straight from Arrow; who writes needs no catalogue.
+"""Writes rows as the Parquet files of a table, straight from Arrow; a writer needs no catalogue.
 
     rows ─► columns of the table ─► by partition ─► buffer ─► row groups (sorted) ─► file, closed at its target size
 

@@ -74,9 +74,9 @@ async def _at_time(
 ) -> dict[TopicPartition, int]:
     if time_ms is None:
         return {}
-    answers = await consumer.offsets_for_times(dict.fromkeys(ends, time_ms))
+    results = await consumer.offsets_for_times(dict.fromkeys(ends, time_ms))
     offsets = {}
     for at in ends:
-        answer = answers[at]
-        offsets[at] = last[at] if answer is None else answer.offset
+        result = results[at]
+        offsets[at] = last[at] if result is None else result.offset
     return offsets

@@ -17,6 +17,15 @@ _STAT_HEIGHT: Final = 4
 _CHART_WIDTH: Final = 12
 _CHART_HEIGHT: Final = 8
 _DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_STAT_OPTIONS: Final = {
+    "colorMode": "value",
+    "graphMode": "none",
+    "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+}
+_TIME_SERIES_OPTIONS: Final = {
+    "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+    "tooltip": {"mode": "multi", "sort": "desc"},
+}
 
 
 @frozen
@@ -196,54 +205,41 @@ def _placed(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"unit": panel.unit, "thresholds": _thresholds(panel)}
-    targets = [
-        {
-            "refId": chr(ord("A") + place),
-            "datasource": _DATASOURCE,
-            "editorMode": "code",
-            "expr": query.promql,
-            "legendFormat": query.legend or "__auto",
-            "range": not panel.is_stat,
-            "instant": panel.is_stat,
-        }
-        for place, query in enumerate(panel.queries)
-    ]
-    shown = {
+    return {
+        "type": "stat" if panel.is_stat else "timeseries",
         "title": panel.title,
         "description": panel.help,
         "datasource": _DATASOURCE,
-        "targets": targets,
+        "targets": [_target(panel, place) for place in range(len(panel.queries))],
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
+        "options": _STAT_OPTIONS if panel.is_stat else _TIME_SERIES_OPTIONS,
     }
+
+
+def _target(panel: Panel, place: int) -> dict[str, Any]:
+    query = panel.queries[place]
+    return {
+        "refId": chr(ord("A") + place),
+        "datasource": _DATASOURCE,
+        "editorMode": "code",
+        "expr": query.promql,
+        "legendFormat": query.legend or "__auto",
+        "range": not panel.is_stat,
+        "instant": panel.is_stat,
+    }
+
+
+def _defaults(panel: Panel) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"unit": panel.unit, "thresholds": _thresholds(panel)}
     if panel.is_stat:
-        defaults["color"] = {"mode": "thresholds"}
-        options = {
-            "colorMode": "value",
-            "graphMode": "none",
-            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-        }
-        return {
-            "type": "stat",
-            **shown,
-            "fieldConfig": {"defaults": defaults, "overrides": []},
-            "options": options,
-        }
-    defaults["min"] = 0
-    defaults["custom"] = {
+        return defaults | {"color": {"mode": "thresholds"}}
+    stacking = {"mode": "normal" if panel.is_stacked else "none", "group": "A"}
+    custom = {
         "fillOpacity": 15 if panel.is_stacked else 0,
         "showPoints": "never",
-        "stacking": {"mode": "normal" if panel.is_stacked else "none", "group": "A"},
+        "stacking": stacking,
     }
-    options = {
-        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-        "tooltip": {"mode": "multi", "sort": "desc"},
-    }
-    return {
-        "type": "timeseries",
-        **shown,
-        "fieldConfig": {"defaults": defaults, "overrides": []},
-        "options": options,
-    }
+    return defaults | {"min": 0, "custom": custom}
 
 
 def _thresholds(panel: Panel) -> dict[str, Any]:

@@ -182,11 +182,11 @@ class Connection:
             meter.leave()
 
     def eof_received(self) -> bool:
-        """Close without sending the waiting answers: the client has closed its side."""
+        """Close without sending the waiting responses: the client has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drop answers that wait, releasing the files they hold."""
+        """Drop responses that wait, releasing the files they hold."""
         self._sent_at_end = self.bytes_sent
         self._transport = None
         self._flow_control.drop()
@@ -344,7 +344,7 @@ class Connection:
         self._update_flow_control()
 
     def cork(self) -> None:
-        """Hold answers back until `uncork` sends them together: both are called in one iteration of the loop."""
+        """Hold responses back until `uncork` sends them together: both are called in one iteration of the loop."""
         self._corked = True
 
     def uncork(self) -> None:

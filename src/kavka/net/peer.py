@@ -1,4 +1,4 @@
-"""A connection to a broker: versions negotiated, requests pipelined, answers matched, time bounded.
+"""A connection to a broker: versions negotiated, requests pipelined, responses matched, time bounded.
 
 States: connecting -> negotiating (ApiVersions) -> open -> closed. `Peer.connect` returns in *open*. A peer never
 reconnects: its owner makes another one. When a request's time is over the connection is closed, because answers
@@ -392,16 +392,16 @@ class Peer(asyncio.BufferedProtocol):
         if waiting.future.done():
             return  # the caller has given up; the stream continues
         try:
-            answer: tuple[int, Any] = decode_response(
+            decoded: tuple[int, Any] = decode_response(
                 waiting.response_class, waiting.version, frame
             )
         except CorruptFrame as error:
             waiting.future.set_exception(error)
         else:
-            throttle_ms = getattr(answer[1], "throttle_time_ms", 0)
+            throttle_ms = getattr(decoded[1], "throttle_time_ms", 0)
             if throttle_ms > 0:
                 self._throttled_until = self._loop.time() + throttle_ms / 1000
-            waiting.future.set_result(answer[1])
+            waiting.future.set_result(decoded[1])
 
     def _on_timeout(self, correlation_id: int, timeout_ms: int) -> None:
         waiting = self._waiting.pop(correlation_id)

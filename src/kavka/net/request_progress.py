@@ -94,7 +94,7 @@ class Progress:
         self.closed = 0
         self._seen: dict[Reader, _Seen] = {}
         self._sent: dict[Reader, int] = {}
-        """Of connections with unread answers, how many bytes were sent at the end of the last round."""
+        """Of connections with unread responses, how many bytes were sent at the end of the last round."""
 
     def admitted(self, reader: Reader) -> None:
         """Note that a half-received request is read on."""

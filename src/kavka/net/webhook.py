@@ -4,7 +4,7 @@ Redirects are not followed: a webhook is where its configuration says.
 
 outcome                                             verdict       meaning
 2xx                                                 delivered     the endpoint has it
-no answer, 408, 425, 429, 502, 503, 504             unavailable   try again, without an end: others would not arrive
+no response, 408, 425, 429, 502, 503, 504             unavailable   try again, without an end: others would not arrive
 400, 413, 415, 422                                  refused       give up: the endpoint will never take this one
 any other (a redirect, 401, 404, 500, ...)          failed        try again for a time, then give up
 """
@@ -48,7 +48,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer to an attempt."""
+    """The response to an attempt."""
 
     status: int | None
     """None: there was no response."""
@@ -160,23 +160,23 @@ class Endpoint:
             target += f"?{self._parts.query}"
         try:
             connection.request("POST", target, body, dict(headers))
-            answer = connection.getresponse()
-            status, reason = answer.status, answer.reason
-            return Outcome(status, f"HTTP {status} {reason}", _seconds(answer))
+            response = connection.getresponse()
+            status, reason = response.status, response.reason
+            return Outcome(status, f"HTTP {status} {reason}", _seconds(response))
         except (OSError, http.client.HTTPException) as error:
             return Outcome(None, str(error) or type(error).__name__)
         finally:
             connection.close()
 
 
-def _seconds(answer: http.client.HTTPResponse) -> float:
+def _seconds(response: http.client.HTTPResponse) -> float:
     """Return what Retry-After says (RFC 9110), 0 without it; a date counts from the endpoint's own."""
-    text = answer.getheader("Retry-After", "").strip()
+    text = response.getheader("Retry-After", "").strip()
     if text.isdecimal() and len(text) < 10:
         return float(text)
     try:
         until = parsedate_to_datetime(text)
-        now = parsedate_to_datetime(answer.getheader("Date", ""))
+        now = parsedate_to_datetime(response.getheader("Date", ""))
         return max((until - now).total_seconds(), 0.0)
     except (TypeError, ValueError):
         return 0.0

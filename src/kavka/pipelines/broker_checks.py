@@ -298,9 +298,9 @@ async def _bounds(admin: Admin, partitions: list[TopicPartition]) -> tuple[Offse
     bounds: list[Offsets] = []
     for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
         offsets: Offsets = {}
-        for at, answer in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
-            if not isinstance(answer, OffsetAndTimestamp):
-                raise answer
-            offsets[at] = answer.offset
+        for at, result in (await admin.list_offsets(dict.fromkeys(partitions, spec))).items():
+            if not isinstance(result, OffsetAndTimestamp):
+                raise result
+            offsets[at] = result.offset
         bounds.append(offsets)
     return bounds[0], bounds[1]

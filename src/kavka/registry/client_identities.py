@@ -43,7 +43,7 @@ class AccessSettings:
     super_certificate: str = ""
     """The name of the certificate to whose owner everything is allowed."""
     super_user: str = ""
-    """The user of SASL to whom everything is allowed."""
+    """The user of SASL that everything is allowed to."""
     required_schemes: tuple[str, ...] = ()
     """Schemes of which a client must have an identity before any other request; empty requires none."""
     skips_access_lists: bool = False

@@ -77,10 +77,10 @@ class ClientStatistics:
     """Packet counts and latencies of a server, or of one of its connections."""
 
     __slots__ = (
-        "answers",
         "max_latency_ms",
         "min_latency_ms",
         "received",
+        "responses",
         "sent",
         "total_latency_ms",
     )
@@ -89,23 +89,23 @@ class ClientStatistics:
         """Begin at zero."""
         self.received = 0
         self.sent = 0
-        """Answers and events of watches."""
-        self.answers = 0
+        """Responses and events of watches."""
+        self.responses = 0
         self.min_latency_ms = self.max_latency_ms = self.total_latency_ms = 0
         """Milliseconds from requests to their replies."""
 
     def answered(self, took_ms: int) -> None:
         """Count a reply."""
-        self.min_latency_ms = took_ms if self.answers == 0 else min(self.min_latency_ms, took_ms)
+        self.min_latency_ms = took_ms if self.responses == 0 else min(self.min_latency_ms, took_ms)
         self.max_latency_ms = max(self.max_latency_ms, took_ms)
         self.total_latency_ms += took_ms
-        self.answers += 1
+        self.responses += 1
         self.sent += 1
 
     @property
     def average_latency_ms(self) -> float:
         """Return the average latency."""
-        return self.total_latency_ms / max(1, self.answers)
+        return self.total_latency_ms / max(1, self.responses)
 
 
 class RequestProcessor:
@@ -223,8 +223,8 @@ class RequestProcessor:
         if kind not in _REQUESTS:
             raise Refused(Failure.UNIMPLEMENTED)
         record, handle = _REQUESTS[kind]
-        answered: NamedTuple | None = handle(self, decode(record, reader))
-        return answered
+        reply: NamedTuple | None = handle(self, decode(record, reader))
+        return reply
 
     def _submit(self, operations: list[Operation]) -> list[Result]:
         return self._znode_server.submit(operations, self.session.session_id, self._identities.all)

@@ -202,15 +202,15 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
     def _request(
         self, xid: int, operation: OpCode, body: bytes | bytearray
     ) -> asyncio.Future[Reader]:
-        answered: asyncio.Future[Reader] = self._loop.create_future()
+        reply: asyncio.Future[Reader] = self._loop.create_future()
         if self.is_lost:
-            answered.set_exception(ConnectionError("the connection to ZooKeeper is lost"))
-            return answered
+            reply.set_exception(ConnectionError("the connection to ZooKeeper is lost"))
+            return reply
         packet = encode(RequestHeader(xid, operation))
         packet += body
-        self._pending.append(_PendingRequest(xid, answered, self._loop.time()))
+        self._pending.append(_PendingRequest(xid, reply, self._loop.time()))
         self._send(packet)
-        return answered
+        return reply
 
     def _send(self, packet: bytearray) -> None:
         self._sent_s = self._loop.time()
@@ -235,15 +235,15 @@ class ZooKeeperConnection(asyncio.BufferedProtocol):
         if header.zxid > 0 and header.xid != SET_WATCHES_XID:
             # Watches that are set again after these have not been notified yet.
             self.last_zxid = header.zxid
-        _xid, answered, sent_s = self._pending.popleft()
+        _xid, reply, sent_s = self._pending.popleft()
         if self.latencies is not None:
             self.latencies.record(int((self._last_received_s - sent_s) * 1000))
-        if answered.done():
+        if reply.done():
             return
         if header.error:
-            answered.set_exception(ServerRefused(header.error))
+            reply.set_exception(ServerRefused(header.error))
         else:
-            answered.set_result(reader)
+            reply.set_result(reader)
 
     def _keep_alive(self, timeout_s: float) -> None:
         """Ping when a third of the timeout passed in silence; close the connection after two thirds."""

@@ -313,15 +313,15 @@ class ProcessDisk:
         return await done  # type: ignore[no-any-return]
 
     def _in_pool(self, done: Any, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        answer: Callable[[Any], None]
+        resolve: Callable[[Any], None]
         self.in_pool = True
         try:
-            result, answer = work(*args), done.set_result
+            result, resolve = work(*args), done.set_result
         except Exception as error:  # noqa: BLE001 - the caller gets it, as from a thread
-            result, answer = error, done.set_exception
+            result, resolve = error, done.set_exception
         finally:
             self.in_pool = False
-        self._disk.loop.call_later(self._disk.pool_delay_s(), _settle, done, answer, result)
+        self._disk.loop.call_later(self._disk.pool_delay_s(), _settle, done, resolve, result)
 
     def _release_locks(self) -> None:
         for path, holder in list(self._disk.locks.items()):
@@ -478,9 +478,9 @@ class SimLock:
 _MISSING = Inode(0)
 
 
-def _settle(done: Any, answer: Callable[[Any], None], result: Any) -> None:
+def _settle(done: Any, resolve: Callable[[Any], None], result: Any) -> None:
     if not done.done():
-        answer(result)
+        resolve(result)
 
 
 @lru_cache(maxsize=10_000)

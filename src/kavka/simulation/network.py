@@ -196,7 +196,7 @@ class _Attempt:
         self._near = near
         self._target = target
         self._port = port
-        self._receive_answer: asyncio.Future[Endpoint] = network.loop.create_future()
+        self._handshake: asyncio.Future[Endpoint] = network.loop.create_future()
         self._there = network.link(near.name, target.name)
         self._back = network.link(target.name, near.name)
 
@@ -206,14 +206,14 @@ class _Attempt:
         )
         self._there.send(40, 0.0, self._send_syn)
         try:
-            return await self._receive_answer
+            return await self._handshake
         except asyncio.CancelledError:
             if (
-                self._receive_answer.done()
-                and not self._receive_answer.cancelled()
-                and not self._receive_answer.exception()
+                self._handshake.done()
+                and not self._handshake.cancelled()
+                and not self._handshake.exception()
             ):
-                self._receive_answer.result().discard()
+                self._handshake.result().discard()
             raise
         finally:
             timer.cancel()
@@ -230,16 +230,16 @@ class _Attempt:
         endpoint.peer.last_arrival_s = self._back.send(40, 0.0, self._open, endpoint)
 
     def _open(self, endpoint: Endpoint) -> None:
-        if self._receive_answer.done() or not self._process.alive:
+        if self._handshake.done() or not self._process.alive:
             endpoint.discard()
         elif endpoint.closed:
-            self._receive_answer.set_exception(_os_error(errno.ECONNRESET))
+            self._handshake.set_exception(_os_error(errno.ECONNRESET))
         else:
-            self._receive_answer.set_result(endpoint)
+            self._handshake.set_result(endpoint)
 
     def _fail(self, number: int) -> None:
-        if not self._receive_answer.done():
-            self._receive_answer.set_exception(_os_error(number))
+        if not self._handshake.done():
+            self._handshake.set_exception(_os_error(number))
 
 
 def _os_error(number: int) -> OSError:

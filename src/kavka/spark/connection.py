@@ -56,7 +56,7 @@ class Connection:
     async def retrying(self, attempt: Callable[[], Awaitable[T]], action: str) -> T:
         """Repeat an attempt that fails with a retriable KafkaError or an OSError, until the time is over.
 
-        Raise what the last attempt raised, a TimeoutError saying `action` failed if that was not an answer of a broker.
+        Raise what the last attempt raised, a TimeoutError saying that `action` failed if no broker responded.
         """
         return await retrying(self.cluster, attempt, action, self.timeout_ms)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from kavka.core.topic_partitions import nest_by_topic
 from kavka.ids import TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -36,9 +37,7 @@ def to_json(
     offsets: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None
 ) -> OffsetJson:
     """Return offsets as Spark stores them, in a fixed order, because Spark compares them as text."""
-    nested: OffsetJson = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
+    nested = nest_by_topic(offsets.items())
     topic_ids = ids or {}
     marked = [f"{topic}{_ID_MARK}{topic_ids[topic]}" for topic in nested if topic in topic_ids]
     return nested | {name: {} for name in marked}

@@ -22,7 +22,7 @@ from kavka.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
-_SHORT_ANSWERS = 6
+_SHORT_RESPONSES = 6
 """Number of times that an end below one seen before is requested, over two seconds with Kafka's back-off."""
 
 
@@ -88,7 +88,7 @@ class BrokerTopics:
         While one differs from the `known` one, brokers are asked again a few times: one may be behind.
         """
         names = tuple(topics)
-        for attempt in range(_SHORT_ANSWERS):
+        for attempt in range(_SHORT_RESPONSES):
             self._cluster.set_topics(names)
             self._connection.run(
                 self._connection.retrying(self._cluster.refresh, "reading metadata")
@@ -139,7 +139,7 @@ class BrokerTopics:
         Ends below the `known` ones are asked for again a few times: a new leader learns by and by what is committed.
         """
         specs = dict.fromkeys(partitions, LATEST)
-        for attempt in range(_SHORT_ANSWERS):
+        for attempt in range(_SHORT_RESPONSES):
             offsets = self._list_offsets(specs)
             if all(offsets[one] >= (known or {}).get(one, 0) for one in offsets):
                 break
@@ -178,10 +178,10 @@ class BrokerTopics:
         async def attempt() -> None:
             coordinator = await self._cluster.find_coordinator(group_id)
             peer = await self._cluster.peer(coordinator)
-            answer: OffsetCommitResponse = await peer.send(
+            response: OffsetCommitResponse = await peer.send(
                 request, timeout_ms=self._cluster.request_timeout_ms
             )
-            for topic in answer.topics:
+            for topic in response.topics:
                 for entry in topic.partitions:
                     require_ok(
                         entry.error_code,
@@ -209,8 +209,8 @@ async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition,
         timeout_ms=connection.timeout_ms,
     )
     offsets: Offsets = {}
-    for partition, answer in listed.items():
-        if isinstance(answer, KafkaError):
-            raise ConnectorError(f"The offsets of {partition} cannot be read: {answer}")
-        offsets[partition] = answer.offset
+    for partition, result in listed.items():
+        if isinstance(result, KafkaError):
+            raise ConnectorError(f"The offsets of {partition} cannot be read: {result}")
+        offsets[partition] = result.offset
     return offsets

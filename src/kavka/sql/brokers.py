@@ -119,7 +119,7 @@ class Brokers:
             read_committed=self._read_committed,
             timeout_ms=self._timeout_ms,
         )
-        return {place: answer.offset for place, answer in offsets.items()}
+        return {place: result.offset for place, result in offsets.items()}
 
     def bounds(self, partitions: Iterable[TopicPartition]) -> list[OffsetRange]:
         """Return the offsets that partitions have now: up to the last stable one for read_committed."""
@@ -146,12 +146,12 @@ class Brokers:
         request = DescribeConfigsRequest(resources=[resource])
         try:
             peer = await self._cluster.any_peer()
-            answer: DescribeConfigsResponse = await peer.send(
+            response: DescribeConfigsResponse = await peer.send(
                 request, timeout_ms=self._cluster.request_timeout_ms
             )
         except (OSError, KafkaError):
             return False  # all of the topic is read then
-        configs = [config for result in answer.results for config in result.configs]
+        configs = [config for result in response.results for config in result.configs]
         return any(config.value == "LogAppendTime" for config in configs)
 
     def read(self, ranges: Iterable[OffsetRange], on_loss: OnLoss) -> RangesReader:

@@ -88,11 +88,11 @@ def _obey(connection: Connection) -> None:
         except (EOFError, OSError):
             return
         try:
-            answer = number, False, host.call(cluster, method, args, named)
+            result = number, False, host.call(cluster, method, args, named)
         except Exception as error:  # noqa: BLE001 - it is sent to the caller
-            answer = number, True, _portable(error)
+            result = number, True, _portable(error)
         with contextlib.suppress(BrokenPipeError):
-            connection.send(answer)
+            connection.send(result)
 
 
 def _portable(error: Exception) -> Exception:

@@ -40,10 +40,10 @@ class LocalProcess:
     def ask(self, question: Callable[[], T]) -> T:
         """Call a function there and wait for its result."""
 
-        async def answer() -> T:
+        async def run() -> T:
             return question()
 
-        return self.call(answer())
+        return self.call(run())
 
     def pause(self) -> None:
         """Stand still from the next iteration of the loop on."""

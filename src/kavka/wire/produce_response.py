@@ -1,4 +1,4 @@
-"""The answer that nearly every Produce gets, as bytes: all batches are written, and there is nothing else to say.
+"""The response that nearly every Produce gets, as bytes: all batches are written, and there is nothing else to say.
 
 `frame.encode_response` gives the same bytes for a `ProduceResponse` without errors. That costs a broker a third of what
 it does for a batch of one record, in objects that live for microseconds; so this one shape has a way of its own.

@@ -49,13 +49,13 @@ class Refusing:
         raise NotImplementedError
 
 
-async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def respond_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Negotiate versions, and break the connection."""
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     header = decode_request_header(await reader.readexactly(size))
     row = ApiVersionsResponseApi(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=3)
-    answer = ApiVersionsResponse(api_keys=[row])
-    for part in encode_response(answer, header.api_version, header.correlation_id):
+    response = ApiVersionsResponse(api_keys=[row])
+    for part in encode_response(response, header.api_version, header.correlation_id):
         assert isinstance(part, bytes | bytearray | memoryview)
         writer.write(part)
     writer.close()
@@ -92,7 +92,7 @@ def test_a_broker_that_listened_is_dead_as_soon_as_its_port_refuses() -> None:
         async def serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             """Take one connection, until it is used."""
             server.close()
-            await answer_once(reader, writer)
+            await respond_once(reader, writer)
 
         server = await asyncio.start_server(serve_once, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -129,7 +129,7 @@ class Fleeting:
 
 def test_a_broker_that_breaks_each_connection_at_once_is_not_asked_without_a_pause() -> None:
     async def run() -> None:
-        server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+        server = await asyncio.start_server(respond_once, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port, "PLAINTEXT")
         network, connected = Fleeting(), asyncio.Event()

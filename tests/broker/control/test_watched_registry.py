@@ -54,7 +54,7 @@ class Watched:
         self.watching = WatchedRegistry(self.registry, self.changes.append)  # type: ignore[arg-type]
 
     async def settle(self) -> None:
-        """Let events come: they come before the answer of a later call."""
+        """Let events come: they come before the reply of a later call."""
         await self.session.stat("/")
 
 

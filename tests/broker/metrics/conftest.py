@@ -64,7 +64,7 @@ class Scraper:
     async def ask(
         self, request: bytes, *, has_body: bool = True
     ) -> tuple[int, dict[str, str], bytes]:
-        """Send bytes; return status, headers and body of one answer."""
+        """Send bytes; return status, headers and body of one response."""
         self.writer.write(request)
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         first, *others = head.strip().split("\r\n")

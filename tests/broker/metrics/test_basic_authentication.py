@@ -67,9 +67,9 @@ def test_a_page_is_read_with_the_right_password_only(
     async def story(served: Served) -> None:
         async def ask(*headers: str) -> tuple[int, dict[str, str], bytes]:
             one = await scraper.of(served.broker)
-            answer = await one.ask(get(*headers))
+            response = await one.ask(get(*headers))
             one.close()
-            return answer
+            return response
 
         status, headers, body = await ask()
         assert (status, body) == (401, b"")

@@ -219,7 +219,7 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
 
     async def story(served: Served) -> None:
         find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
         join = JoinGroupRequest(
             group_id="g",
             session_timeout_ms=10_000,
@@ -227,7 +227,7 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
-        await eventually(lambda: served.send(join, 3), lambda answer: not answer.error_code)
+        await eventually(lambda: served.send(join, 3), lambda response: not response.error_code)
         found = await page(served.broker)
         assert found[groups + "numgroups"] == 1
         assert found[groups + "numgroupscompletingrebalance"] == 1
@@ -267,7 +267,7 @@ def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> No
     async def story(served: Served) -> None:
         await served.topic("t")
         find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
         join = JoinGroupRequest(
             group_id="g",
             group_instance_id="static",
@@ -277,7 +277,7 @@ def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> No
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
         joined = await eventually(
-            lambda: served.send(join, 5), lambda answer: not answer.error_code
+            lambda: served.send(join, 5), lambda response: not response.error_code
         )
         member = {"member_id": joined.member_id, "generation_id": joined.generation_id}
         part = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"")
@@ -320,9 +320,9 @@ def test_a_rebalance_is_not_counted_when_all_members_leave_before_the_assignment
 
     async def story(served: Served) -> None:
         find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
         leader = await eventually(
-            lambda: served.send(join(), 3), lambda answer: not answer.error_code
+            lambda: served.send(join(), 3), lambda response: not response.error_code
         )
         other = await served.another()
         joining = asyncio.ensure_future(other.send(join(), 3))

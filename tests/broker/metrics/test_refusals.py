@@ -23,7 +23,7 @@ CONNECTIONS = "kavka_network_connections_refused_total"
 
 
 async def closes(served: Served, data: bytes) -> None:
-    """Send bytes on a connection of their own, which the broker must close without an answer."""
+    """Send bytes on a connection of their own, which the broker must close without a response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     try:
         writer.write(data)

@@ -87,11 +87,11 @@ def test_replica_moves_while_it_is_written_to(
         moved = asyncio.ensure_future(until_moved(served, target))
         number = 0
         while not moved.done():
-            answer = await served.produce("t", b"during %d" % number)
-            if answer.error_code == ErrorCode.NONE:
+            response = await served.produce("t", b"during %d" % number)
+            if response.error_code == ErrorCode.NONE:
                 written.append(b"during %d" % number)
             else:
-                assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             number += 1
         await moved
         await served.produce("t", b"after")
@@ -316,8 +316,8 @@ def test_what_is_done_to_the_old_log_during_a_swap_counts(
             await swapping(served, tmp_path / "two", swap)
             asked = DeleteRecordsRequestPartition(partition_index=0, offset=3)
             topic = DeleteRecordsRequestTopic(name="t", partitions=[asked])
-            answer = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
-            assert answer.topics[0].partitions[0].low_watermark == 3
+            response = await served.send(DeleteRecordsRequest(topics=[topic], timeout_ms=20_000))
+            assert response.topics[0].partitions[0].low_watermark == 3
             served.broker.dynamic_configs.topic_configured(
                 "t", {"retention.ms": "77", "segment.ms": "1"}
             )
@@ -404,7 +404,7 @@ def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
         await served.produce("t", b"0")
         replica = served.broker.replica_manager.find(WHERE)
         own = served.broker.broker_id
-        await served.order(with_a_silent_follower(replica.partition, own), 7)
+        await served.control_request(with_a_silent_follower(replica.partition, own), 7)
         other_client = await served.another()
         waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
@@ -416,12 +416,12 @@ def test_no_client_gets_an_error_of_the_old_disk_when_the_copy_counts_already(
             served.broker.produce_purgatory.check_and_complete(WHERE)
             refused = await served.produce("t", b"2")
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            ordered = asyncio.ensure_future(
-                served.order(with_a_silent_follower(replica.partition, own, (own,)), 7)
+            stopping = asyncio.ensure_future(
+                served.control_request(with_a_silent_follower(replica.partition, own, (own,)), 7)
             )
             swap.go_on_later()
             assert (await waiting).error_code == ErrorCode.NONE
-            (topic,) = (await ordered).topics
+            (topic,) = (await stopping).topics
             assert topic.partition_errors[0].error_code == ErrorCode.NONE
         assert await values(served) == [b"0", b"1"]
 
@@ -435,7 +435,7 @@ def test_waiting_produce_fails_with_a_swap_that_fails_behind_the_old_log(
         await served.topic("t")
         await served.produce("t", b"0")
         partition = served.broker.replica_manager.find(WHERE).partition
-        await served.order(with_a_silent_follower(partition, served.broker.broker_id), 7)
+        await served.control_request(with_a_silent_follower(partition, served.broker.broker_id), 7)
         other_client = await served.another()
         waiting = asyncio.ensure_future(other_client.produce("t", b"1", acks=-1))
         await until(lambda: len(served.broker.produce_purgatory) == 1)
@@ -526,7 +526,7 @@ def target_of(replica: Any, broker: Any) -> Any:
 def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> None:
     async def story(cluster: Any) -> None:
         await with_two_directories(cluster, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"before")
         follower, replicas = cluster.replica(2), cluster.brokers[2].replica_manager
         moves = cluster.brokers[2].alter_log_dirs
@@ -534,9 +534,9 @@ def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> Non
         target.writes.submit(is_fast.wait)
         assert await moves.move(follower, target.path) is ErrorCode.NONE
         await until(lambda: replicas.store.future(WHERE).log_end_offset == 1)
-        answer = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
+        response = await cluster.produce(1, b"meanwhile", timeout_ms=20_000)
         is_fast.set()
-        assert answer.error_code == ErrorCode.NONE
+        assert response.error_code == ErrorCode.NONE
         await until(lambda: follower.log.directory is target)
         await cluster.until_equal(1, 2)
 
@@ -546,14 +546,14 @@ def test_follower_goes_on_while_its_copy_waits_for_a_slow_disk(play: Run) -> Non
 def test_replica_that_is_cut_while_its_move_is_throttled_moves(play: Run) -> None:
     async def story(cluster: Any) -> None:
         await with_two_directories(cluster, 1)
-        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2], to=[1])
         await cluster.produce(1, b"of no other", acks=1)
         broker, replica = cluster.brokers[1], cluster.replica(1)
         target, rate = target_of(replica, broker), "replica.alter.log.dirs.io.max.bytes.per.second"
         broker.context.effective_configs.put_broker({rate: "1"}, default=False)
         assert await broker.alter_log_dirs.move(replica, target.path) is ErrorCode.NONE
         await until(lambda: broker.replica_manager.store.future(WHERE).log_end_offset == 1)
-        await cluster.order(2, isr=[2])
+        await cluster.leader_and_isr(2, isr=[2])
         await cluster.produce(2, b"of the new leader", acks=1)
         await cluster.produce(2, b"and one more", acks=1)
         await cluster.until_equal(1, 2)

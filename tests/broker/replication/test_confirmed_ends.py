@@ -38,7 +38,7 @@ async def ended_once(cluster: Any) -> tuple[Peer, int, int]:
     """Commit a transaction at broker 1 while it is alone; then broker 2 is in sync, and never follows: it may lead."""
     await cluster.start(1)
     cluster.ports[2] = cluster.ports[1]
-    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
     await cluster.coordinate(STATE, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)
 
@@ -143,7 +143,7 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
 
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
         await cluster.coordinate(STATE, in_sync=[1, 2], epoch=0, to=(1, 2))
 
         def state(number: int) -> str:
@@ -172,7 +172,7 @@ def test_a_commit_that_is_acknowledged_is_stored_at_the_coordinator_that_counts(
 def test_offsets_are_not_refused_from_the_memory_of_a_deposed_coordinator(
     play: Play, later_epochs: int, version: int
 ) -> None:
-    """The group takes part, and the producer may have a later epoch, at broker 2; its answer would be fatal."""
+    """The group takes part, and the producer may have a later epoch, at broker 2; its response would be fatal."""
 
     async def story(cluster: Any) -> None:
         peer, producer_id, producer_epoch = await ended_once(cluster)

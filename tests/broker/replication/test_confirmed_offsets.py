@@ -41,15 +41,15 @@ async def coordinated(cluster: Any, *, in_sync: list[int]) -> Peer:
     """Have the group's offset 7 committed by broker 1 while it is alone, then these brokers in sync."""
     await cluster.start(1)
     cluster.ports[2] = cluster.ports[1]
-    await cluster.order(1, isr=[1], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
     await cluster.coordinate(OFFSETS, in_sync=[1], epoch=0)
     peer: Peer = await cluster.peer(1)
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
     commit = OffsetCommitRequest(
         group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=[row])]
     )
-    answer = await peer.send(commit, 8)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    response = await peer.send(commit, 8)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
     await cluster.coordinate(OFFSETS, in_sync=in_sync, epoch=1)
     await until(lambda: not cluster.brokers[1].groups.shard_of("g").machine.is_loading)
     return peer
@@ -98,17 +98,17 @@ def test_a_coordinator_that_is_alone_in_sync_answers_at_once_and_writes_nothing(
     play(story, **SETTINGS)
 
 
-def test_an_answer_waits_until_the_other_replicas_have_shown_that_they_still_follow(
+def test_a_response_waits_until_the_other_replicas_have_shown_that_they_still_follow(
     play: Play,
 ) -> None:
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
         before = end_offset(cluster)
-        answer = asyncio.ensure_future(peer.send(asked(stable=True)))
+        response = asyncio.ensure_future(peer.send(asked(stable=True)))
         await until(lambda: end_offset(cluster) == before + 1)
-        assert not answer.done()
+        assert not response.done()
         await (await cluster.peer(1)).send(follow(before + 1))
-        assert outcome(await answer) == (ErrorCode.NONE, [7])
+        assert outcome(await response) == (ErrorCode.NONE, [7])
 
     play(story, **SETTINGS | {"offsets__commit__timeout__ms": "60000"})
 
@@ -119,8 +119,8 @@ def test_a_coordinator_without_followers_returns_no_offsets(play: Play, others: 
 
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
-        answers = await asyncio.gather(*(peer.send(asked(stable=True)) for _ in range(others)))
-        assert [outcome(answer) for answer in answers] == [
+        responses = await asyncio.gather(*(peer.send(asked(stable=True)) for _ in range(others)))
+        assert [outcome(response) for response in responses] == [
             (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
         ] * others
 
@@ -145,8 +145,10 @@ def test_many_groups_wait_side_by_side(play: Play) -> None:
         groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in names]
         loop = asyncio.get_running_loop()
         began = loop.time()
-        answer = await peer.send(OffsetFetchRequest(groups=groups, require_stable=True))
-        assert [g.error_code for g in answer.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 5
+        response = await peer.send(OffsetFetchRequest(groups=groups, require_stable=True))
+        assert [g.error_code for g in response.groups] == [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        ] * 5
         assert loop.time() - began < 1.5
 
     play(story, **SETTINGS)
@@ -155,10 +157,13 @@ def test_many_groups_wait_side_by_side(play: Play) -> None:
 def test_version_7_has_the_error_of_the_group(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await coordinated(cluster, in_sync=[1, 2])
-        answer = await peer.send(
+        response = await peer.send(
             OffsetFetchRequest(group_id="g", topics=None, require_stable=True), 7
         )
-        assert (answer.error_code, answer.topics) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+        assert (response.error_code, response.topics) == (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            [],
+        )
 
     play(story, **SETTINGS)
 
@@ -180,10 +185,10 @@ def test_a_heartbeat_does_not_wait_for_the_confirmation_of_another_group(play: P
         peer = await coordinated(cluster, in_sync=[1, 2])
         other = await cluster.peer(1)
         before = end_offset(cluster)
-        answer = asyncio.ensure_future(peer.send(asked(stable=True)))
+        response = asyncio.ensure_future(peer.send(asked(stable=True)))
         await until(lambda: end_offset(cluster) == before + 1)
         async with asyncio.timeout(1):
             await other.send(HeartbeatRequest(group_id="h", generation_id=1, member_id="m"))
-        answer.cancel()
+        response.cancel()
 
     play(story, **SETTINGS | {"offsets__commit__timeout__ms": "5000"})

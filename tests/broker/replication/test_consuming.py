@@ -21,7 +21,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def test_consumer_is_sent_to_the_replica_in_its_rack(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2, 3)
-        await cluster.order(1, isr=[1, 2, 3], replicas=[1, 2, 3])
+        await cluster.leader_and_isr(1, isr=[1, 2, 3], replicas=[1, 2, 3])
         await cluster.produce(1, b"a")
         await cluster.until_equal(1, 2, 3)
         sent = await cluster.fetch(1, 0, rack="rack-3")
@@ -40,7 +40,7 @@ def test_consumer_is_sent_to_the_replica_in_its_rack(play: Play) -> None:
 def test_without_a_selector_consumers_stay_with_the_leader(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
         await cluster.until_equal(1, 2)
         assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == -1
@@ -51,7 +51,7 @@ def test_without_a_selector_consumers_stay_with_the_leader(play: Play) -> None:
 def test_consumer_is_not_sent_to_a_replica_that_lacks_the_offset(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2], to=[1])
         await cluster.produce(1, b"a")
         assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == -1
 
@@ -61,7 +61,7 @@ def test_consumer_is_not_sent_to_a_replica_that_lacks_the_offset(play: Play) -> 
 def test_consumer_is_not_sent_to_a_replica_that_has_fallen_behind(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, b"a")
         await cluster.until_equal(1, 2)
         assert (await cluster.fetch(1, 0, rack="rack-2")).preferred_read_replica == 2
@@ -76,11 +76,11 @@ def test_consumer_is_not_sent_to_a_replica_that_has_fallen_behind(play: Play) ->
 def test_follower_shows_nothing_above_the_high_watermark_that_it_knows(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2, 77])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2, 77])
         await cluster.produce(1, b"a")
         await cluster.until_equal(1, 2)
         # A third member that is not alive holds the next record back.
-        await cluster.order(1, isr=[1, 2, 77])
+        await cluster.leader_and_isr(1, isr=[1, 2, 77])
         await cluster.produce(1, b"b", acks=1)
         await until(lambda: cluster.replica(2).log.log_end_offset == 2)
         shown = await cluster.fetch(2, 1)
@@ -94,8 +94,8 @@ def test_follower_shows_nothing_above_the_high_watermark_that_it_knows(play: Pla
 def test_epoch_of_an_older_leader_is_fenced_at_a_follower_too(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        await cluster.order(2)
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(2)
         old = await cluster.fetch(1, 0, current_leader_epoch=0)
         assert old.error_code == ErrorCode.FENCED_LEADER_EPOCH
         new = await cluster.fetch(1, 0, current_leader_epoch=2)
@@ -113,12 +113,12 @@ def delete(offset: int, timeout_ms: int = 5000) -> DeleteRecordsRequest:
 def test_records_are_deleted_when_every_live_replica_has_deleted_them(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2, 77])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2, 77])
         await cluster.produce(1, b"a")
         await cluster.produce(1, b"b")
         peer = await cluster.peer(1)
-        answer = (await peer.send(delete(1))).topics[0].partitions[0]
-        assert (answer.error_code, answer.low_watermark) == (0, 1)
+        response = (await peer.send(delete(1))).topics[0].partitions[0]
+        assert (response.error_code, response.low_watermark) == (0, 1)
         assert cluster.replica(2).log.log_start_offset == 1
 
     play(story)
@@ -127,11 +127,11 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them(play: Play
 def test_deletion_that_a_replica_does_not_follow_times_out(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2], to=[1])
         await cluster.produce(1, b"a")
         peer = await cluster.peer(1)
-        answer = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
-        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        response = (await peer.send(delete(1, timeout_ms=50))).topics[0].partitions[0]
+        assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert cluster.replica(1).log.log_start_offset == 1
 
     play(story)
@@ -142,37 +142,37 @@ def test_deletion_waits_while_its_leader_stays_the_leader_and_not_for_dead_repli
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2], to=[1])
         await cluster.produce(1, b"a")
         peer = await cluster.peer(1)
         waiting = asyncio.ensure_future(peer.send(delete(1, timeout_ms=30_000)))
         await until(lambda: cluster.replica(1).log.log_start_offset == 1)
-        await cluster.order(1, to=[1])
+        await cluster.leader_and_isr(1, to=[1])
         await asyncio.wait([waiting], timeout=0.05)
         assert not waiting.done()
         await cluster.brokers[1].control_requests.update_metadata(cluster.update([1]))
         async with asyncio.timeout(10):
-            answer = (await waiting).topics[0].partitions[0]
-        assert (answer.error_code, answer.low_watermark) == (0, 1)
+            response = (await waiting).topics[0].partitions[0]
+        assert (response.error_code, response.low_watermark) == (0, 1)
 
     play(story)
 
 
-def test_answer_names_the_leader_that_there_is_now(play: Play) -> None:
+def test_response_names_the_leader_that_there_is_now(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
-        await cluster.order(2)
-        for answer in (
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(2)
+        for response in (
             await cluster.produce(1, b"a", version=10),
             await cluster.fetch(1, 0, current_leader_epoch=0),
         ):
-            assert answer.error_code in (
+            assert response.error_code in (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 ErrorCode.FENCED_LEADER_EPOCH,
             )
-            assert answer.current_leader.leader_id == 2
-            assert answer.current_leader.leader_epoch == 1
+            assert response.current_leader.leader_id == 2
+            assert response.current_leader.leader_epoch == 1
         (endpoint,) = cluster.node_endpoints
         assert (endpoint.node_id, endpoint.port) == (2, cluster.ports[2])
 

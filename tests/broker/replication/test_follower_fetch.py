@@ -37,9 +37,9 @@ CUT_AT = 100
 def test_follower_of_any_version_gets_what_is_not_committed_yet(play: Play, version: int) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 3)
-        answer = only(await peer.send(fetch(version), version))
-        assert answer.error_code == ErrorCode.NONE
-        assert len(answer.records) > 0
+        response = only(await peer.send(fetch(version), version))
+        assert response.error_code == ErrorCode.NONE
+        assert len(response.records) > 0
         assert cluster.replica(1).partition.followers[2].log_end_offset == 0
         await peer.send(fetch(version, offset=3), version)
         assert cluster.replica(1).partition.followers[2].log_end_offset == 3
@@ -50,8 +50,8 @@ def test_follower_of_any_version_gets_what_is_not_committed_yet(play: Play, vers
 def test_broker_that_is_no_replica_is_refused(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
-        answer = only(await peer.send(fetch(replica=7)))
-        assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        response = only(await peer.send(fetch(replica=7)))
+        assert response.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
         assert BrokerId(7) not in cluster.replica(1).partition.followers
 
     play(story)
@@ -79,14 +79,14 @@ def test_leader_says_what_is_wrong_with_a_fetch(
 def test_leader_says_where_histories_part_and_counts_such_a_fetch_not(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 2)
-        await cluster.order(1)
-        await cluster.order(1)
+        await cluster.leader_and_isr(1)
+        await cluster.leader_and_isr(1)
         await cluster.produce(1, b"2", acks=1)
         asked = {"offset": 5, "last_fetched_epoch": 1, "current_leader_epoch": 2}
-        answer = only(await peer.send(fetch(**asked)))
-        assert answer.error_code == ErrorCode.NONE
+        response = only(await peer.send(fetch(**asked)))
+        assert response.error_code == ErrorCode.NONE
         # Nothing was written in epoch 1, so it is as if it had not been.
-        assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
+        assert (response.diverging_epoch.epoch, response.diverging_epoch.end_offset) == (0, 2)
         assert cluster.replica(1).partition.followers[2].log_end_offset == -1
 
     play(story)
@@ -113,7 +113,7 @@ def test_a_repeated_fetch_gets_the_high_watermark_again(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         first = await peer.send(fetch(offset=1))
-        # The answer was dropped, say, because the follower got a new leader epoch meanwhile.
+        # The response was dropped, say, because the follower got a new leader epoch meanwhile.
         again = only(await peer.send(fetch(offset=1, session=first.session_id, epoch=1)))
         assert (again.high_watermark, again.log_start_offset) == (1, 0)
         quiet = fetch(session=first.session_id, epoch=2, is_quiet=True)
@@ -204,14 +204,14 @@ def test_loss_of_leadership_ends_a_wait(play: Play) -> None:
         session = (await peer.send(fetch(offset=1))).session_id
         waiting = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
         await asyncio.sleep(0)
-        await cluster.order(-1)
+        await cluster.leader_and_isr(-1)
         async with asyncio.timeout(60):
             assert only(await waiting).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
     play(story)
 
 
-def test_what_does_not_fit_comes_with_the_next_answer(play: Play) -> None:
+def test_what_does_not_fit_comes_with_the_next_response(play: Play) -> None:
     async def story(cluster: Any) -> None:
         peer = await led(cluster, 1)
         await cluster.produce(1, b"x" * 1000, acks=1)
@@ -255,9 +255,9 @@ def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
             False,
         ]
         request = fetch(session=response.session_id, epoch=1, is_quiet=True)
-        answer = only(await peer.send(request))
-        assert answer.partition_index == 1
-        assert len(answer.records) > 1000
+        result = only(await peer.send(request))
+        assert result.partition_index == 1
+        assert len(result.records) > 1000
 
     play(story)
 
@@ -290,12 +290,12 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
         forgetting.forgotten_topics_data = [
             FetchRequestForgottenTopic(topic_id=TOPIC_ID, partitions=[1])
         ]
-        answers = peer.post(naming), peer.post(forgetting)
+        responses = peer.post(naming), peer.post(forgetting)
         kept = cluster.brokers[1].replication_manager.followers.sessions[session]
         await until(lambda: kept.epoch == 3 and (TOPIC_ID, 1) not in kept.partitions)
         async with asyncio.timeout(60):
             gate.set()
-            await asyncio.gather(*answers)
+            await asyncio.gather(*responses)
             await cluster.produce(1, b"y", acks=1, partition=1)
             quiet = await peer.send(fetch(session=session, epoch=3, is_quiet=True))
         assert quiet.responses == []
@@ -342,7 +342,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
     play(story)
 
 
-def test_what_was_not_sent_of_a_large_answer_is_sent_with_the_next(
+def test_what_was_not_sent_of_a_large_response_is_sent_with_the_next(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files are released, and the session still has all partitions to check."""
@@ -484,8 +484,8 @@ def test_high_watermark_waits_no_longer_for_a_follower_that_lags_for_too_long(
         await peer.send(fetch(offset=3))
         partition = cluster.replica(1).partition
         assert (partition.high_watermark, partition.pending_isr) == (4, None)
-        answer = await cluster.produce(1, b"awaited", timeout_ms=20_000)
-        assert answer.error_code == ErrorCode.NONE
+        response = await cluster.produce(1, b"awaited", timeout_ms=20_000)
+        assert response.error_code == ErrorCode.NONE
 
     play(story, replica__lag__time__max__ms="500")
 
@@ -498,9 +498,9 @@ def test_sessions_of_followers_have_a_bound_of_partitions(play: Play) -> None:
         strange = fetch(replica=7, is_quiet=True)
         parts = [FetchRequestPartition(partition=n, partition_max_bytes=1) for n in range(2_000)]
         strange.topics = [FetchRequestTopic(topic_id=b"\x07" * 16, partitions=parts)]
-        answer = await peer.send(strange)
-        assert (answer.error_code, answer.session_id) == (0, 0)
-        assert len(answer.responses[0].partitions) == 2_000
+        response = await peer.send(strange)
+        assert (response.error_code, response.session_id) == (0, 0)
+        assert len(response.responses[0].partitions) == 2_000
         await cluster.produce(1, b"new", acks=1)
         news = await peer.send(fetch(session=first.session_id, epoch=1, is_quiet=True))
         assert news.session_id == first.session_id

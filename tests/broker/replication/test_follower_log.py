@@ -24,7 +24,7 @@ def test_work_that_a_stopped_fetcher_does_not_begin_leaves_nothing_behind(
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
-        await cluster.order(2, isr=[2], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(2, isr=[2], replicas=[1, 2], to=[1])
         replica = cluster.replica(1)
         is_free = asyncio.Event()
         replica.log.directory.writes.submit(is_free.wait)  # what comes now has to wait
@@ -46,7 +46,7 @@ async def iterations() -> None:
 def test_records_that_reach_the_disk_of_a_replica_that_goes_are_of_no_account(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1)
-        await cluster.order(2, isr=[2], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(2, isr=[2], replicas=[1, 2], to=[1])
         replica = cluster.replica(1)
         is_free = asyncio.Event()
         replica.log.directory.writes.submit(is_free.wait)

@@ -47,7 +47,7 @@ def follower_fetch(rows: int) -> bytes:
 def held(broker: Any) -> dict[str, Any]:
     """Return what requests hold, by name."""
     files = [s.data for log in broker.replica_manager.store for s in log.segments]
-    waiting = broker.dispatcher._responses.waiting
+    waiting = broker.dispatcher._responses.pending
     counts = {
         "memory": broker.dispatcher._memory.in_use,
         "frames": broker.request_budget.held_bytes,
@@ -101,7 +101,7 @@ def test_producers_that_go_away_while_they_wait_for_replicas_leave_nothing_behin
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         cluster.ports[2] = cluster.ports[1]
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await go_away(cluster.brokers[1], cluster.ports[1], make(), is_read=is_read)
         assert cluster.replica(1).log.log_end_offset > 0
 
@@ -116,7 +116,7 @@ def test_a_follower_that_goes_away_while_its_fetch_waits_leaves_nothing_behind(
     async def story(cluster: Any) -> None:
         await cluster.start(1)
         cluster.ports[2] = cluster.ports[1]
-        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
         await go_away(cluster.brokers[1], cluster.ports[1], follower_fetch(rows), is_read=is_read)
         sessions = cluster.brokers[1].replication_manager.followers.sessions
         assert all(session.waiting is None for session in sessions)

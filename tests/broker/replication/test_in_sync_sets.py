@@ -32,7 +32,7 @@ def test_set_of_a_topic_that_the_controller_does_not_know_yet_is_proposed_again(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         cluster.refuses = refusal
-        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
         sets = cluster.brokers[1].replication_manager.alter_partition_manager
         await until(lambda: sets.failures > 0)
         assert cluster.replica(1).partition.pending_isr == (1, 2)
@@ -51,7 +51,7 @@ def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play
 
     async def story(cluster: Any) -> None:
         await cluster.start(1)  # the other is in sync, and has never fetched
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         replica = cluster.replica(1)
         replica.partition.min_insync_replicas = 2
         waiting = asyncio.ensure_future(cluster.produce(1, b"a", timeout_ms=1_000))
@@ -70,7 +70,7 @@ def test_what_too_few_replicas_have_is_neither_acknowledged_nor_shown(play: Play
 
 
 async def lose_the_follower(cluster: Any) -> asyncio.Future[Any]:
-    """Let it end before it has what is written now; return the answer to come."""
+    """Let it end before it has what is written now; return the response to come."""
     await cluster.stop(2)
     return asyncio.ensure_future(cluster.produce(1, b"a"))
 
@@ -89,14 +89,14 @@ def test_a_refused_proposal_holds_nothing_back(play: Play) -> None:
             return await cluster.alter_partition(request)
 
         cluster.brokers[1].replication_manager.controller.local = slowly
-        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
         await is_asked.wait()
-        answer = await lose_the_follower(cluster)
+        response = await lose_the_follower(cluster)
         partition = cluster.replica(1).partition
         await until(lambda: partition.log_end_offset == 1)
         partition.max_lag_ms = 0  # it was caught up until now, and is not taken for it any more
         may_answer.set()
-        assert (await answer).error_code == ErrorCode.NONE
+        assert (await response).error_code == ErrorCode.NONE
 
     play(story)
 
@@ -105,12 +105,12 @@ def test_a_follower_that_is_not_in_sync_and_gone_blocks_nothing_without_limit(pl
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         cluster.refuses = ErrorCode.INELIGIBLE_REPLICA
-        await cluster.order(1, isr=[1], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2])
         await until(
             lambda: cluster.brokers[1].replication_manager.alter_partition_manager.failures > 0
         )
-        answer = await lose_the_follower(cluster)
-        assert (await answer).error_code == ErrorCode.NONE
+        response = await lose_the_follower(cluster)
+        assert (await response).error_code == ErrorCode.NONE
 
     play(story, replica__lag__time__max__ms="600")
 
@@ -119,7 +119,7 @@ async def lead_both(cluster: Any) -> list[Any]:
     """Let broker 1 lead `t-0` and `t-1`, with broker 2 in sync, which never fetches; return both replicas."""
     await cluster.start(1)
     cluster.refuses = ErrorCode.NOT_CONTROLLER
-    await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
     states = [
         LeaderAndIsrRequestPartition(
             partition_index=1, leader=1, leader_epoch=0, isr=[1, 2], replicas=[1, 2], is_new=True

@@ -29,7 +29,7 @@ def by_way_of(cluster: Any, number: int) -> dict[str, str]:
 
 async def one_broker(cluster: Any) -> dict[str, str]:
     await cluster.start(1)
-    await cluster.order(1, isr=[1], replicas=[1])
+    await cluster.leader_and_isr(1, isr=[1], replicas=[1])
     return by_way_of(cluster, 1)
 
 
@@ -40,10 +40,10 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, encode(decision(0)))
         await until(lambda: cluster.replica(2).log.log_end_offset == 1)
-        await cluster.order(2, isr=[2], to=[2])  # broker 1 has not heard
+        await cluster.leader_and_isr(2, isr=[2], to=[2])  # broker 1 has not heard
         for number in range(missed):
             await cluster.produce(2, encode(decision(1 + number)))  # acknowledged: it is decided
         assert await read_last_decision(by_way_of(cluster, 1), "t", PATIENCE_MS) == decision(missed)
@@ -55,7 +55,7 @@ def test_a_driver_does_not_take_the_last_decision_from_a_deposed_leader(
 def test_no_old_decision_is_returned_where_no_other_broker_is_known(play: Play) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         await cluster.produce(1, encode(decision(0)))
         await until(lambda: cluster.replica(2).log.log_end_offset == 1)
         at = by_way_of(cluster, 1)

@@ -23,7 +23,7 @@ def test_a_follower_that_is_notified_before_its_leader_logs_no_warning(
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
         with caplog.at_level(logging.DEBUG, "kavka"):
-            await cluster.order(1, isr=[1, 2], replicas=[1, 2], to=[2])
+            await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2], to=[2])
             await until(lambda: "fetch refused" in caplog.text)
             await cluster.send_state(1)
             await cluster.produce(1, b"a")
@@ -47,7 +47,7 @@ def test_a_partition_that_is_refused_on_and_on_is_logged_once_a_minute(
 ) -> None:
     async def story(cluster: Any) -> None:
         await cluster.start(1, 2)
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         followed = PartitionFetchState(cluster.replica(2), 1000)
         assert [at for at in asked_ms if followed.note_refusal(error, at)] == logged_ms
         followed.note_response()

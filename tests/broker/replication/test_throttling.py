@@ -67,7 +67,7 @@ def test_new_replica_is_held_back_until_the_rate_is_raised(
             )
         configs = cluster.brokers[slow].context.effective_configs
         configs.put_broker({f"{side}.replication.throttled.rate": "1"}, default=False)
-        await cluster.order(1, isr=[1], replicas=[1, 2], to=[1])
+        await cluster.leader_and_isr(1, isr=[1], replicas=[1, 2], to=[1])
         for _ in range(20):
             await cluster.produce(1, b"x" * 2000, acks=1)
         await cluster.send_state(2)
@@ -92,7 +92,7 @@ def test_replica_that_is_in_sync_is_never_held_back(play: Play) -> None:
         cluster.brokers[1].context.effective_configs.put_broker(
             {"leader.replication.throttled.rate": "1"}, default=False
         )
-        await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+        await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
         for _ in range(5):
             assert (await cluster.produce(1, b"x" * 2000)).error_code == 0
 
@@ -105,7 +105,7 @@ async def follow_throttled(cluster: Any) -> None:
     configs = cluster.brokers[2].context.effective_configs
     configs.put_topic("t", {"follower.replication.throttled.replicas": "*"}, TOPIC_ID)
     configs.put_broker({"follower.replication.throttled.rate": "1"}, default=False)
-    await cluster.order(1, isr=[1, 2], replicas=[1, 2])
+    await cluster.leader_and_isr(1, isr=[1, 2], replicas=[1, 2])
 
 
 def test_follower_that_is_in_sync_never_holds_itself_back(play: Play) -> None:
@@ -127,7 +127,7 @@ def test_follower_that_is_in_sync_does_not_hold_itself_back_in_a_new_leader_epoc
         await follow_throttled(cluster)
         assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
         assert cluster.brokers[2].replication_manager.follower_throttle.is_exceeded
-        await cluster.order(1)
+        await cluster.leader_and_isr(1)
         assert (await cluster.produce(1, b"x" * 2000, timeout_ms=5000)).error_code == 0
 
     play(story)

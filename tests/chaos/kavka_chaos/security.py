@@ -138,7 +138,7 @@ class Changes:
 
     def _change_password(self) -> None:
         """Refuse the load's next connections, and authentications again, for a moment."""
-        self._is_let_in = False  # also where the answer does not come
+        self._is_let_in = False  # also where the response does not come
         self._store(LOAD, "another")
         self._stop.wait(_PAUSE_S)
         self._let_in()

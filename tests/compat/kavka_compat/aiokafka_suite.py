@@ -28,10 +28,10 @@ import pytest
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
+from kavka_compat.suites import run_suite
 from support.certificates import Authority
 from support.kerberos import SERVICE, Realm, jaas, realm_in
 
-_TESTS = Path(__file__).resolve().parent.parent.parent
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / "aiokafka"
 _REPOSITORY = "https://github.com/aio-libs/aiokafka"
 _TRANSPORT, _MECHANISM = "KAVKA_TRANSPORT", "KAVKA_MECHANISM"
@@ -64,35 +64,26 @@ def run(
     directory.mkdir(exist_ok=True)
     copied = directory / "aiokafka"
     shutil.copytree(sources() / "tests", copied / "tests")
-    report = directory / "report.txt"
-    command = [
-        *(sys.executable, "-m", "pytest", "-p", "kavka_compat.aiokafka_suite", "-c", os.devnull),
-        *("--rootdir", str(copied), "-p", "no:cacheprovider", "--timeout=120", "-q", "-rA"),
-        *("--no-fold-skipped", "-W", "error", "--docker-image", "kavka:2.13_3.9.0", "--no-pull"),
-        *(f"tests/test_{name}.py" for name in modules),
-    ]
     with realm_in(directory / "realm") as realm:
         realm.admin("addprinc -pw aiokafka client/localhost")
         _configure_kerberos(realm, copied)
-        variables = {
-            **os.environ,
-            **realm.environment,
-            "PYTHONPATH": f"{_TESTS}:{_TESTS / 'compat'}",
-            "KAVKA_KEYTAB": str(realm.keytab(SERVICE, name="broker")),
-            _TRANSPORT: transport,
-            _MECHANISM: mechanism,
-        }
-        with report.open("wb") as sink:
-            subprocess.run(
-                command, cwd=copied, env=variables, stdout=sink, stderr=sink, check=False
-            )
-    found = {}
-    for line in report.read_text().splitlines():
-        outcome, _, rest = line.partition(" tests/")
-        if outcome in ("PASSED", "FAILED", "ERROR", "SKIPPED"):
-            found[rest.split(" - ")[0]] = outcome
-    assert found, report.read_text()[-5000:]
-    return found
+        return run_suite(
+            "aiokafka_suite",
+            [f"tests/test_{name}.py" for name in modules],
+            copied,
+            directory / "report.txt",
+            prefix="tests/",
+            options=[
+                *("--no-fold-skipped", "-W", "error"),
+                *("--docker-image", "kavka:2.13_3.9.0", "--no-pull"),
+            ],
+            environment={
+                **realm.environment,
+                "KAVKA_KEYTAB": str(realm.keytab(SERVICE, name="broker")),
+                _TRANSPORT: transport,
+                _MECHANISM: mechanism,
+            },
+        )
 
 
 def _configure_kerberos(realm: Realm, copied: Path) -> None:

@@ -96,17 +96,17 @@ async def _produce(
         for at in range(0, len(batches), partitions):
             in_turn = enumerate(batches[at : at + partitions])
             request = produce_request(topic, in_turn, acks=1)
-            answer = await peer.send(request, PRODUCE_VERSION, timeout_ms=60_000)
-            codes += codes_of(answer)
+            response = await peer.send(request, PRODUCE_VERSION, timeout_ms=60_000)
+            codes += codes_of(response)
     finally:
         peer.close()
         await peer.wait_closed()
     return codes
 
 
-def codes_of(answer: ProduceResponse) -> list[int]:
+def codes_of(response: ProduceResponse) -> list[int]:
     """Return the codes of the only topic, in the order of its partitions."""
-    (topic,) = answer.responses
+    (topic,) = response.responses
     rows = sorted(topic.partition_responses, key=lambda row: row.index)
     assert [row.index for row in rows] == list(range(len(rows)))
     return [row.error_code for row in rows]
@@ -125,32 +125,32 @@ def ask_all(address: str, topic: str = "damaged", partitions: int = 100) -> dict
     codes = iter(
         produce_bodies(address, topic, partitions, [b for bs in series.values() for b in bs])
     )
-    answers = {name: [next(codes) for _ in bodies] for name, bodies in series.items()}
-    return answers | ask_rewritten(address, topic, partitions)
+    responses = {name: [next(codes) for _ in bodies] for name, bodies in series.items()}
+    return responses | ask_rewritten(address, topic, partitions)
 
 
 def ask_rewritten(address: str, topic: str, partitions: int) -> dict[str, list[int]]:
     """Produce bodies to topics of other codecs; return the codes by series."""
-    answers = {}
+    responses = {}
     for name, (codec, bodies) in rewritten_series().items():
         other = f"{topic}-{codec}"
         create_topic(address, other, partitions, compression__type=codec)
-        answers[name] = produce_bodies(address, other, partitions, bodies)
-    return answers
+        responses[name] = produce_bodies(address, other, partitions, bodies)
+    return responses
 
 
 def main() -> None:
     """Write the table."""
-    answers = {}
+    responses = {}
     with tempfile.TemporaryDirectory() as directory:
         for name in (*_RELEASES, "kavka"):
             with run_any(name, Path(directory, name)) as broker:
-                answers[name] = ask_all(broker.bootstrap)
-    older, newer = (answers[release] for release in _RELEASES)
+                responses[name] = ask_all(broker.bootstrap)
+    older, newer = (responses[release] for release in _RELEASES)
     differing = [name for name in older if older[name] != newer[name]]
     if differing:
         sys.exit(f"error: Apache Kafka 3.9 and 4.1 do not agree on: {'; '.join(differing)}")
-    write_table(older, answers["kavka"])
+    write_table(older, responses["kavka"])
     print(f"{sum(map(len, older.values()))} bodies asked of three brokers")
 
 

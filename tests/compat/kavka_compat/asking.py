@@ -25,7 +25,7 @@ def until(holds: Callable[[], bool], seconds: float = 90, what: str = "") -> Non
 def ask(
     address: str, request: object, version: int | None = None, security: PeerSecurity = PLAINTEXT
 ) -> Any:
-    """Send a request to the broker at `host:port`, and return its answer."""
+    """Send a request to the broker at `host:port`, and return its response."""
 
     async def exchange() -> Any:
         host, _colon, port = address.rpartition(":")
@@ -43,7 +43,7 @@ def wait_until_all_know_all(addresses: Collection[str], security: PeerSecurity =
     """Wait until each broker knows that all of them are there, and a controller.
 
     Apache Kafka's broker says that it has started before the controller sent it anything. librdkafka, given such an
-    empty answer, does not ask again.
+    empty response, does not ask again.
     """
 
     def knows_all(address: str) -> bool:
@@ -59,7 +59,7 @@ def wait_until_known(
 ) -> None:
     """Wait until the metadata of each broker has the leader of a partition.
 
-    The answer to a creation comes from the controller: the others learn of it a moment later.
+    The response to a creation comes from the controller: the others learn of it a moment later.
     """
 
     def returns_leader(address: str) -> bool:

@@ -25,6 +25,12 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def metrics_url(self) -> str:
+        """The address of its metrics, once it serves them. Raise ProcessDied when it does not."""
+        line = self.process.wait_for("metrics served url=", 30)
+        return line.partition("url=")[2].split()[0]
+
+    @property
     def is_kavka(self) -> bool:
         """Return whether the broker is ours."""
         return self.name == "kavka"

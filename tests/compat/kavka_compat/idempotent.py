@@ -27,22 +27,22 @@ class IdempotentProducer:
 
     def _has_producer_id(self) -> bool:
         """Ask once; Apache Kafka's brokers fetch their first block of ids meanwhile."""
-        answer = self._send(InitProducerIdRequest(transactional_id=None))
-        self._producer_id = answer.producer_id
-        return answer.error_code == ErrorCode.NONE
+        response = self._send(InitProducerIdRequest(transactional_id=None))
+        self._producer_id = response.producer_id
+        return response.error_code == ErrorCode.NONE
 
     def write(self) -> int:
         """Write the next record, and return its offset."""
-        answer = self._produce(self._sequence)
-        assert answer.error_code == ErrorCode.NONE
+        response = self._produce(self._sequence)
+        assert response.error_code == ErrorCode.NONE
         self._sequence += 1
-        return answer.base_offset
+        return response.base_offset
 
     def repeat(self) -> int:
         """Write the last record again, and return the offset that the leader remembers for it."""
-        answer = self._produce(self._sequence - 1)
-        assert answer.error_code == ErrorCode.NONE
-        return answer.base_offset
+        response = self._produce(self._sequence - 1)
+        assert response.error_code == ErrorCode.NONE
+        return response.base_offset
 
     def skip(self) -> ErrorCode:
         """Leave a record out, and return how the leader refuses what comes after it."""

@@ -7,7 +7,6 @@ listener, the user and the certificates that a test asks for. Tests that ask for
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import types
 from importlib import import_module
@@ -22,48 +21,30 @@ from kavka.client.blocking import Admin
 from kavka_compat.environments import sources
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
+from kavka_compat.suites import run_suite
 from support.certificates import Authority
 
-_TESTS = Path(__file__).resolve().parent.parent.parent
 _TRANSPORT, _MECHANISM = "KAVKA_TRANSPORT", "KAVKA_MECHANISM"
 
 
 def run(
     modules: list[str], directory: Path, transport: str = "PLAINTEXT", mechanism: str = ""
 ) -> dict[str, str]:
-    """Run modules of their integration tests; return `PASSED`, `SKIPPED` or another outcome by test."""
+    """Run modules of their integration tests; return `PASSED` or another outcome by test."""
     source = sources("kafka-python", version("kafka-python"))
-    report = directory / "report.txt"
-    command = [
-        *(
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "kavka_compat.kafka_python_suite",
-            "-c",
-            os.devnull,
-        ),
-        *("--rootdir", str(source), "-p", "no:cacheprovider", "--timeout=120", "-q", "-rA"),
-        *(f"test/integration/test_{name}_integration.py" for name in modules),
-    ]
-    variables = {
-        **os.environ,
-        "PYTHONPATH": f"{_TESTS}:{_TESTS / 'compat'}",
-        "KAFKA_VERSION": "3.9.0",
-        "KAFKA_ROOT": str(directory),
-        _TRANSPORT: transport,
-        _MECHANISM: mechanism,
-    }
-    with report.open("wb") as sink:
-        subprocess.run(command, cwd=source, env=variables, stdout=sink, stderr=sink, check=False)
-    found = {}
-    for line in report.read_text().splitlines():
-        outcome, _, rest = line.partition(" test/integration/")
-        if outcome in ("PASSED", "FAILED", "ERROR"):
-            found[rest.split(" - ")[0]] = outcome
-    assert found, report.read_text()[-5000:]
-    return found
+    return run_suite(
+        "kafka_python_suite",
+        [f"test/integration/test_{name}_integration.py" for name in modules],
+        source,
+        directory / "report.txt",
+        prefix="test/integration/",
+        environment={
+            "KAFKA_VERSION": "3.9.0",
+            "KAFKA_ROOT": str(directory),
+            _TRANSPORT: transport,
+            _MECHANISM: mechanism,
+        },
+    )
 
 
 def _settings(fixture: Any) -> dict[str, str]:

@@ -8,8 +8,6 @@ tests of leaks call.
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
 import sys
 import tempfile
 import types
@@ -18,29 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from kavka_compat.served import Served
+from kavka_compat.suites import run_suite
 
 _ABSENT = ("OpenSSL", "jks", "objgraph")
-_HERE = Path(__file__).resolve().parent.parent
 
 
 def run(modules: list[str], directory: Path) -> dict[str, str]:
     """Run modules of `kazoo.tests`; return `PASSED`, `FAILED` or another outcome by test."""
-    command = [
-        *(sys.executable, "-m", "pytest", "-p", "kavka_compat.kazoo_suite", "-c", os.devnull),
-        *("--rootdir", str(directory), "--import-mode=importlib", "-p", "no:cacheprovider"),
-        *("--timeout=90", "-q", "-rA", "--pyargs", *(f"kazoo.tests.{name}" for name in modules)),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(_HERE), "ZOOKEEPER_VERSION": "3.9.3"}
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
+    return run_suite(
+        "kazoo_suite",
+        [f"kazoo.tests.{name}" for name in modules],
+        directory,
+        directory / "report.txt",
+        prefix="::",
+        timeout_s=90,
+        options=["--import-mode=importlib", "--pyargs"],
+        environment={"ZOOKEEPER_VERSION": "3.9.3"},
     )
-    found = {}
-    for line in done.stdout.splitlines():
-        outcome, _, rest = line.partition(" ::")
-        if outcome in ("PASSED", "FAILED", "ERROR"):
-            found[rest.partition(" ")[0]] = outcome
-    assert found, done.stdout + done.stderr
-    return found
 
 
 class _Member:

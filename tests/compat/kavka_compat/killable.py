@@ -54,9 +54,9 @@ class KillableCluster(BrokerProcesses):
     def _coordinator(self, key: str, key_type: int) -> int:
         number = next(iter(self._running))
         request = FindCoordinatorRequest(key=key, key_type=key_type)
-        answer = ask(self.address(number), request, 3)
-        assert answer.error_code == ErrorCode.NONE, answer
-        return int(answer.node_id)
+        response = ask(self.address(number), request, 3)
+        assert response.error_code == ErrorCode.NONE, response
+        return int(response.node_id)
 
     def _listeners(self, number: int) -> str:
         """Return the value of `listeners`."""

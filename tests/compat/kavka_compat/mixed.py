@@ -164,7 +164,7 @@ class MixedCluster(BrokerProcesses):
                 process.signal(signal.SIGCONT)
 
     def ask(self, number: int, request: object, version: int | None = None) -> Any:
-        """Send a request to one broker, and return its answer."""
+        """Send a request to one broker, and return its response."""
         return ask(self.address(number), request, version, self._security)
 
     # -- the registry

@@ -39,7 +39,7 @@ _METADATA = ("api-version", "resource", "client_id")
 
 
 class Issuer:
-    """Keys, and the answers to requests; `serve` runs one."""
+    """Keys, and the responses to requests; `serve` runs one."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -69,7 +69,7 @@ class Issuer:
         return {"keys": [{**key, "kid": "one", "use": "sig", "alg": "RS256"}]}
 
     def granted(self, path: str, form: Mapping[str, str], authorization: str) -> dict[str, Any]:
-        """Return the answer to POST. Raise PermissionError."""
+        """Return the response to POST. Raise PermissionError."""
         if path == "/malformed":
             return self._answer("not.a-token")
         if path == "/expired":
@@ -84,7 +84,7 @@ class Issuer:
         return self._answer(self._token(CLIENT))
 
     def described(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the answer to GET, as Azure's service of a machine's metadata gives it. Raise PermissionError."""
+        """Return the response to GET, as Azure's service of a machine's metadata gives it. Raise PermissionError."""
         if not all(query.get(name) for name in _METADATA):
             raise PermissionError("invalid_request")
         return self._answer(self._token(query["client_id"]))
@@ -134,14 +134,14 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization", "")
         self._grant(lambda: self._issuer.granted(self.path, _first(body), authorization))
 
-    def _grant(self, answer: Any) -> None:
+    def _grant(self, response: Any) -> None:
         try:
-            self._send(200, answer())
+            self._send(200, response())
         except PermissionError as error:
             self._send(400, {"error": str(error)})
 
-    def _send(self, status: int, answer: dict[str, Any]) -> None:
-        body = json.dumps(answer).encode()
+    def _send(self, status: int, response: dict[str, Any]) -> None:
+        body = json.dumps(response).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

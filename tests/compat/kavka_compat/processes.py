@@ -10,9 +10,12 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_PDEATHSIG = 1
+
+T = TypeVar("T")
 
 
 class ProcessDied(RuntimeError):
@@ -84,18 +87,26 @@ class Running:
 
     def wait_for(self, phrase: str, seconds: float) -> str:
         """Return the first line that contains `phrase`. Raise ProcessDied when none comes."""
+
+        def first_line() -> str | None:
+            lines = self.text().splitlines(keepends=True)
+            return next((line for line in lines if phrase in line and line.endswith("\n")), None)
+
+        return self.wait_until(first_line, repr(phrase), seconds).rstrip("\n")
+
+    def wait_until(self, ask: Callable[[], T | None], what: str, seconds: float) -> T:
+        """Return the first value of `ask` that is true. Raise ProcessDied when it ends or takes too long."""
         deadline = time.monotonic() + seconds
         while True:
-            ended = not self.alive()
-            for line in self.text().splitlines(keepends=True):
-                if phrase in line and line.endswith("\n"):
-                    return line.rstrip("\n")
-            if ended:
+            has_ended = not self.alive()
+            if value := ask():
+                return value
+            if has_ended:
                 raise ProcessDied(
-                    f"ended with {self._process.returncode} before {phrase!r}:{self._tail()}"
+                    f"ended with {self._process.returncode} before {what}:{self._tail()}"
                 )
             if time.monotonic() > deadline:
-                raise ProcessDied(f"no {phrase!r} within {seconds:g} s:{self._tail()}")
+                raise ProcessDied(f"no {what} within {seconds:g} s:{self._tail()}")
             time.sleep(0.02)
 
     def kill(self) -> None:

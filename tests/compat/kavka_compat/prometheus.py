@@ -50,8 +50,8 @@ class Prometheus:
         query = urllib.parse.urlencode({"query": promql})
         url = f"http://127.0.0.1:{self.port}/api/v1/query?{query}"
         with urllib.request.urlopen(url, timeout=10) as response:
-            answer = json.load(response)
-        return [{**row["metric"], "value": row["value"][1]} for row in answer["data"]["result"]]
+            result = json.load(response)
+        return [{**row["metric"], "value": row["value"][1]} for row in result["data"]["result"]]
 
     def rules(self) -> list[dict[str, str]]:
         """Return the alert rules with their `health` and `state`."""

@@ -64,8 +64,8 @@ class RawConnection:
         except (BrokenPipeError, ConnectionResetError):
             return
 
-    def answer(self) -> tuple[int, bytes] | None:
-        """Return (correlation id, the rest) of the next answer, or None when the broker closed."""
+    def read_response(self) -> tuple[int, bytes] | None:
+        """Return (correlation id, the rest) of the next response, or None when the broker closed."""
         size = self._exactly(4)
         if size is None:
             return None

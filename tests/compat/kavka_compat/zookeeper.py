@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from kavka_compat.apache import SMALL
 from kavka_compat.artifacts import ZOOKEEPER, jars, java
-from kavka_compat.processes import ProcessDied, Running, free_port
+from kavka_compat.processes import Running, free_port
 
 RELEASES = {"3.8": "3.9", "3.9": ZOOKEEPER}
 """Name of the cached jars that hold a release of ZooKeeper, by release."""
@@ -92,23 +91,18 @@ class Ensemble:
 
     def wait_for(self, number: int, seconds: float = 90) -> None:
         """Return when a member accepts connections. Raise ProcessDied when it ends, or takes too long."""
-        deadline = time.monotonic() + seconds
-        while True:
-            with contextlib.suppress(OSError), socket.socket() as probe:
-                probe.connect((self.hosts[number], self.ports[number]))
-                return
-            if not self._running[number].alive() or time.monotonic() > deadline:
-                raise ProcessDied(f"ZooKeeper does not listen:\n{self._running[number].text()}")
-            time.sleep(0.05)
+        self._running[number].wait_until(lambda: self._accepts(number), "open port", seconds)
 
     def wait_until_in_quorum(self, number: int, seconds: float = 90) -> None:
-        """Return when a member follows or leads, as its answer to `srvr` says. Raise ProcessDied as `wait_for`."""
-        deadline = time.monotonic() + seconds
-        self.wait_for(number, seconds)
-        while b"Mode: " not in self._srvr(number):
-            if not self._running[number].alive() or time.monotonic() > deadline:
-                raise ProcessDied(f"ZooKeeper has no quorum:\n{self._running[number].text()}")
-            time.sleep(0.05)
+        """Return when a member follows or leads, as its response to `srvr` says. Raise ProcessDied as `wait_for`."""
+        member = self._running[number]
+        member.wait_until(lambda: b"Mode: " in self._srvr(number), "quorum", seconds)
+
+    def _accepts(self, number: int) -> bool:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.connect((self.hosts[number], self.ports[number]))
+            return True
+        return False
 
     def _srvr(self, number: int) -> bytes:
         with contextlib.suppress(OSError), socket.socket() as asking:

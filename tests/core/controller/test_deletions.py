@@ -42,9 +42,9 @@ def test_request_is_answered_though_the_removal_met_another_version() -> None:
     world.machine.handle(
         ControlResponseReceived(1, world.brokers[1].epoch, deleted=done), world.now_ms
     )
-    answer = SendReply(token, TopicReply(DONE))
+    reply = SendReply(token, TopicReply(DONE))
     overtaken = removal(world)
-    assert answer in overtaken.effects
+    assert reply in overtaken.effects
     world.machine.version_conflict(overtaken, 0)
     world.machine.handle(PartitionsRead({}), world.now_ms)
-    assert answer in removal(world).effects
+    assert reply in removal(world).effects

@@ -34,7 +34,7 @@ def is_there() -> bool:
 def compare(findings: Sequence[Finding], directory: Path, stage: Stage) -> None:
     """Send the frames to an Apache Kafka broker with ZooKeeper, and note what another client of it waited.
 
-    Where that has no answer it is not a number, and the next frame goes to another broker. Those for which the stage
+    Where that has no response it is not a number, and the next frame goes to another broker. Those for which the stage
     has no time are left out.
     """
     left = list(findings)
@@ -65,7 +65,7 @@ def _running(directory: Path, stage: Stage) -> Iterator[tuple[int, Known]]:
 
 
 def _waited(port: int, frame: bytes) -> float:
-    """Return for how long another client waited; not a number when it had no answer in the end."""
+    """Return for how long another client waited; not a number when it had no response in the end."""
     try:
         _outcome, other = exchange(port, frame, None, _PATIENCE_S)
     except (BrokerFailed, OSError):

@@ -59,16 +59,16 @@ async def prepare(peer: Peer, known: Known) -> None:
         )
         for name in (*TOPICS, KEPT)
     ]
-    answer = await _until(
+    response = await _until(
         lambda: peer.send(CreateTopicsRequest(topics=topics, timeout_ms=30_000)),
         # While the controller does not know this broker yet.
-        lambda answer: answer.topics[0].error_code != ErrorCode.INVALID_REPLICATION_FACTOR,
+        lambda response: response.topics[0].error_code != ErrorCode.INVALID_REPLICATION_FACTOR,
     )
-    assert all(topic.error_code in _FINE for topic in answer.topics), answer
+    assert all(topic.error_code in _FINE for topic in response.topics), response
     asked = [MetadataRequestTopic(name=name) for name in (*TOPICS, KEPT)]
     metadata = await peer.send(MetadataRequest(topics=asked))
     known.topic_ids.update({topic.name: topic.topic_id for topic in metadata.topics})
-    if answer.topics[-1].error_code == ErrorCode.NONE:
+    if response.topics[-1].error_code == ErrorCode.NONE:
         await _produce(peer, FIRST)
     await _commit(peer)
     await _until_found(peer, TRANSACTIONAL_ID, 1)
@@ -94,8 +94,8 @@ async def check(peer: Peer) -> None:
 
 async def _produce(peer: Peer, value: bytes) -> None:
     records = batch(value, timestamp_ms=_NOW_MS)
-    answer = await produce(peer, TopicPartition(KEPT, 0), records)
-    assert answer.error_code == 0, answer
+    response = await produce(peer, TopicPartition(KEPT, 0), records)
+    assert response.error_code == 0, response
 
 
 async def _commit(peer: Peer) -> None:

@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def errors(self) -> list[int]:
-        """Return the error codes in the answer."""
+        """Return the error codes in the response."""
         found: list[int] = []
         if self.response is None:
             return found
@@ -123,8 +123,8 @@ def _damaged(place: Place) -> list[str | int]:
 def send_all(target: Target, extremes: Sequence[Extreme]) -> list[Verdict]:
     """Send requests one behind the other, and return what became of each.
 
-    When the broker closes the connection, those without an answer are sent again, the first of them alone: answers that
-    were ready are lost with the connection. One without an answer although the broker does nothing was `silent`.
+    When the broker closes the connection, those without a response are sent again, the first of them alone: responses
+    that were ready are lost with the connection. One without a response although the broker does nothing was `silent`.
     """
     verdicts: list[Verdict] = []
     left = list(extremes)
@@ -141,7 +141,7 @@ def send_all(target: Target, extremes: Sequence[Extreme]) -> list[Verdict]:
 
 
 def _pipeline(target: Target, extremes: Sequence[Extreme]) -> tuple[list[Any], bool]:
-    """Return the answers in order, and whether the broker closed the connection."""
+    """Return the responses in order, and whether the broker closed the connection."""
     frames = [
         frame_of(replace(extreme.recipe, correlation_id=number), target.known)
         for number, extreme in enumerate(extremes)
@@ -150,7 +150,7 @@ def _pipeline(target: Target, extremes: Sequence[Extreme]) -> tuple[list[Any], b
     with socket.create_connection(("127.0.0.1", target.port)) as connection:
         connection.settimeout(_QUIET_S)
         received, is_closed = _talk(connection, data, len(extremes), target.system)
-    return _answers(received, extremes), is_closed
+    return _responses(received, extremes), is_closed
 
 
 def _talk(
@@ -190,7 +190,7 @@ def _complete(received: bytes | bytearray) -> int:
     return count
 
 
-def _answers(received: bytes, extremes: Sequence[Extreme]) -> list[Any]:
+def _responses(received: bytes, extremes: Sequence[Extreme]) -> list[Any]:
     """Return the responses that are complete. A request with acks=0 has none, and is answered by the next one's."""
     position = 0
     by_number: dict[int, Any] = {}

@@ -41,7 +41,7 @@ class Attack:
     half_close: bool = False
     """True if the sending side is closed behind them."""
     vanish: bool = False
-    """True if the connection is reset behind them, without a check of the answer."""
+    """True if the connection is reset behind them, without a check of the response."""
 
 
 def attacks(random: Random, known: Known) -> Iterator[Attack]:

@@ -72,7 +72,7 @@ class Other:
         self._last = 0.0
         self._read = bytearray()
         self.worst_ms = 0.0
-        self.answers = 0
+        self.responses = 0
 
     @property
     def unanswered_ms(self) -> float:
@@ -86,7 +86,7 @@ class Other:
             self.socket.sendall(_PING)
 
     def read(self) -> None:
-        """Take what has come of the answer. Raise BrokerFailed when the connection was closed."""
+        """Take what has come of the response. Raise BrokerFailed when the connection was closed."""
         data = self.socket.recv(65536)
         if not data:
             raise BrokerFailed("the connection of another client was closed")
@@ -96,7 +96,7 @@ class Other:
             self.worst_ms = max(self.worst_ms, (time.monotonic() - self._asked) * 1000)
             self._read.clear()
             self._asked = None
-            self.answers += 1
+            self.responses += 1
 
 
 class Process:
@@ -293,7 +293,7 @@ class _Quiet:
     def _begin(self) -> None:
         self._since = time.monotonic()
         self._cpu_ns = self._system.cpu_ns() if self._system else 0
-        self._answers = self._other.answers
+        self._responses = self._other.responses
 
     def is_quiet(self, outcome: str) -> bool:
         """Look, when a window is over."""
@@ -302,7 +302,7 @@ class _Quiet:
             _SILENT_S if is_silent and not self._system else _QUIET_S
         ):
             return False
-        was_calm = self._other.answers > self._answers and (
+        was_calm = self._other.responses > self._responses and (
             self._system is None
             or (self._system.cpu_ns() - self._cpu_ns < _QUIET_CPU_NS and self._system.is_asleep())
         )

@@ -187,9 +187,9 @@ def main(directory: Path, master: str, settings: dict[str, str]) -> None:
         code = run(session, job)
         for name in job.settings:
             session.conf.unset(name)
-        answer = Path(job.watch, "result")
-        answer.with_suffix(".partial").write_text(str(code))
-        answer.with_suffix(".partial").rename(answer)
+        response = Path(job.watch, "result")
+        response.with_suffix(".partial").write_text(str(code))
+        response.with_suffix(".partial").rename(response)
     session.stop()
 
 

@@ -30,8 +30,8 @@ class Story:
     def command(self, line: str) -> str:
         """Do what a line says; return what there is to see of it."""
         verb, *words = line.split()
-        answer: str = getattr(self, f"_{verb}")(words)
-        return answer
+        reply: str = getattr(self, f"_{verb}")(words)
+        return reply
 
     def _begin(self, words: list[str]) -> str:
         given = dict(word.split("=", 1) for word in words)

@@ -1,8 +1,8 @@
-"""Runs a scenario of the controller: commands in; writes, orders and answers out.
+"""Runs a scenario of the controller: commands in; writes, requests and replies out.
 
 brokers 1 2 3            register them, and elect a controller
 elect [bounced=1,2 | returned=1,2 t-0 ...]     let another controller take over
-start|kill|bounce N [gone=1,2]      suspect|clear N       slow|quick N (takes no orders | does again)
+start|kill|bounce N [gone=1,2]      suspect|clear N       slow|quick N (takes no requests | does again)
 create t 1,2,3 2,3,1     appear t 1,2,3 (by znode)      grow t 3,1,2      delete t      mark t (by znode)
 move t-0=3,4 ...         cancel t-0 ...     moves       move-node t-0=3,4 ...
 prefer [t-0 ...]         prefer-node t-0    unclean t-0 ...     allow-unclean t     rebalance on|wait MS
@@ -91,8 +91,8 @@ class Story(controller_world.World):
     def note(self, record: Record) -> None:
         self.out.append("write " + show_record(record))
 
-    def note_order(self, broker: int, order: PendingUpdates) -> None:
-        self.out.append(f"to {broker}: {show_order(order)}")
+    def note_updates(self, broker: int, updates: PendingUpdates) -> None:
+        self.out.append(f"to {broker}: {show_updates(updates)}")
 
     def noted_reply(self, token: int, reply: Reply) -> None:
         self.out += show_reply(reply)
@@ -337,19 +337,19 @@ def show_record(record: Record) -> str:
             return "preferred election by znode: done"
 
 
-def show_order(order: PendingUpdates) -> str:
+def show_updates(updates: PendingUpdates) -> str:
     parts = []
-    if order.live_brokers:
+    if updates.live_brokers:
         parts.append("brokers")
-    if order.deleted:
-        parts.append("gone " + " ".join(str(w) for w in order.deleted))
-    if order.leader_and_isr:
-        shown = [f"{w}{' (new)' if new else ''}" for w, new in order.leader_and_isr.items()]
+    if updates.deleted:
+        parts.append("gone " + " ".join(str(w) for w in updates.deleted))
+    if updates.leader_and_isr:
+        shown = [f"{w}{' (new)' if new else ''}" for w, new in updates.leader_and_isr.items()]
         parts.append("obey " + " ".join(shown))
-    if order.metadata:
-        parts.append("show " + " ".join(str(w) for w in order.metadata))
-    if order.stops:
-        shown = [f"{w}{' and delete' if s.deletes else ''}" for w, s in order.stops.items()]
+    if updates.metadata:
+        parts.append("show " + " ".join(str(w) for w in updates.metadata))
+    if updates.stops:
+        shown = [f"{w}{' and delete' if s.deletes else ''}" for w, s in updates.stops.items()]
         parts.append("stop " + " ".join(shown))
     return "; ".join(parts)
 

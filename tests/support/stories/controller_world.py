@@ -1,7 +1,8 @@
-"""A registry, brokers that obey, and the controller between them, all in one hand.
+"""A registry, brokers that handle its requests, and the controller between them, all in one hand.
 
 The world is the shell: it writes records as multis into a tree of znodes, loads another controller from that tree, and
-hands orders to brokers, which know what they were sent and nothing else. A controller can die after any write.
+hands control requests to brokers, which know what they were sent and nothing else. A controller can die after any
+write.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Replica:
 
 
 class ModelBroker:
-    """A broker that obeys orders as Kafka's do."""
+    """A broker that handles control requests as Kafka's do."""
 
     def __init__(self, broker_id: int, epoch: int) -> None:
         self.broker_id = broker_id
@@ -67,12 +68,14 @@ class ModelBroker:
         self.shown: set[TopicPartition] = set()
         self._topic_ids: dict[str, TopicId] = {}
 
-    def obey(self, order: PendingUpdates, machine: ControllerMachine) -> ControlResponseReceived:
-        self.shown -= set(order.deleted)
-        obeyed = {w: self._lead_or_follow(w, machine) for w in order.leader_and_isr}
-        self._show(order, machine)
+    def handle(
+        self, updates: PendingUpdates, machine: ControllerMachine
+    ) -> ControlResponseReceived:
+        self.shown -= set(updates.deleted)
+        changed = {w: self._lead_or_follow(w, machine) for w in updates.leader_and_isr}
+        self._show(updates, machine)
         deleted: dict[TopicPartition, ErrorCode] = {}
-        for topic_partition, stop in order.stops.items():
+        for topic_partition, stop in updates.stops.items():
             replica = self.replicas.get(topic_partition)
             if replica is not None and 0 <= stop.leader_epoch < replica.leader_epoch:
                 continue
@@ -82,11 +85,11 @@ class ModelBroker:
             self.replicas.pop(topic_partition, None)
             if stop.deletes:
                 deleted[topic_partition] = ErrorCode.NONE
-        return ControlResponseReceived(self.broker_id, self.epoch, obeyed, deleted)
+        return ControlResponseReceived(self.broker_id, self.epoch, changed, deleted)
 
-    def _show(self, order: PendingUpdates, machine: ControllerMachine) -> None:
+    def _show(self, updates: PendingUpdates, machine: ControllerMachine) -> None:
         """Of another topic of the same name nothing is shown any more."""
-        for topic_partition in order.metadata:
+        for topic_partition in updates.metadata:
             if machine.state.assignment(topic_partition) is None:
                 continue
             topic_id = machine.state.topics[topic_partition.topic].topic_id
@@ -134,7 +137,7 @@ class World:
         self.away: dict[int, ModelBroker] = {}
         self.slow: set[int] = set()
         self.hasty: set[int] = set()
-        """Slow brokers that take their orders between the next decision and its first write."""
+        """Slow brokers that take their requests between the next decision and its first write."""
         self.replies: dict[int, Reply] = {}
         self.token = 0
         self.lives: int | None = None
@@ -264,12 +267,12 @@ class World:
         hasty = self.hasty & self.slow
         self.hasty.clear()
         self.slow -= hasty
-        answers = [
-            answer for broker in sorted(hasty) if (answer := self._order(broker)) is not None
+        replies = [
+            reply for broker in sorted(hasty) if (reply := self._update_broker(broker)) is not None
         ]
         is_written = self._write_all(decision)
-        for answer in answers:
-            self._commit(self.machine.handle(answer, self.now_ms))
+        for reply in replies:
+            self._commit(self.machine.handle(reply, self.now_ms))
         return is_written
 
     def _write_all(self, decision: ControllerDecision) -> bool:
@@ -321,29 +324,29 @@ class World:
         for broker_id in self.machine.outbox.waiting():
             if broker_id in self.slow:
                 continue
-            answer = self._order(broker_id)
-            if answer is not None:
+            reply = self._update_broker(broker_id)
+            if reply is not None:
                 delivered = True
-                self._commit(self.machine.handle(answer, self.now_ms))
+                self._commit(self.machine.handle(reply, self.now_ms))
         return delivered
 
-    def _order(self, broker_id: int) -> ControlResponseReceived | None:
-        """Let a broker obey what waits for it."""
+    def _update_broker(self, broker_id: int) -> ControlResponseReceived | None:
+        """Let a broker handle the request that waits for it."""
         broker = self.brokers.get(broker_id)
-        order = self.machine.outbox.take(broker_id)
-        if order is None or broker is None:
+        updates = self.machine.outbox.take(broker_id)
+        if updates is None or broker is None:
             return None
-        self.note_order(broker_id, order)
-        return broker.obey(order, self.machine)
+        self.note_updates(broker_id, updates)
+        return broker.handle(updates, self.machine)
 
     def note(self, record: Record) -> None:
-        """Hear of a write."""
+        """Note a write."""
 
-    def note_order(self, broker: int, order: PendingUpdates) -> None:
-        """Hear of an order."""
+    def note_updates(self, broker: int, updates: PendingUpdates) -> None:
+        """Note a control request."""
 
     def noted_reply(self, token: int, reply: Reply) -> None:
-        """Hear of an answer."""
+        """Note a reply."""
 
     # -- brokers
 

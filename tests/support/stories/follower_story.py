@@ -102,7 +102,7 @@ class Story:
     def do_round(self, _: list[str], options: dict[str, str]) -> None:
         self.respond(ErrorCode.NONE, int(options.get("most", 1000)))
 
-    # One question and its answer
+    # One question and its reply
 
     def respond(self, error: ErrorCode, most: int) -> None:
         assert self.followed is not None
@@ -113,10 +113,8 @@ class Story:
         step: Step | None
         match question:
             case FetchRecords():
-                answer = (
-                    self.fetch(question) if error is ErrorCode.NONE else FetchedPartition(error)
-                )
-                step = self.followed.records_fetched(question, answer, self.now_ms)
+                reply = self.fetch(question) if error is ErrorCode.NONE else FetchedPartition(error)
+                step = self.followed.records_fetched(question, reply, self.now_ms)
             case FetchEpochEndOffset():
                 epoch, end = self.leader.end_offset_for(question.epoch)
                 self.out.append(f"response {error.name} epoch={epoch} end={end}")

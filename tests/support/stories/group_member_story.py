@@ -139,7 +139,7 @@ class Story:
     def do_join_answered(self, words: list[str], options: dict[str, str]) -> None:
         members = [word for word in options.get("members", "").split(",") if word]
         member_id = options.get("member", self.member.member_id)
-        answer = steps.JoinAnswer(
+        reply = steps.JoinResult(
             code_of(words),
             member_id,
             options.get("leader", member_id),
@@ -149,7 +149,7 @@ class Story:
             tuple((member, None, b"") for member in members),
         )
         assert isinstance(self.join_step, steps.SendJoin)
-        self.resume_join(answer)
+        self.resume_join(reply)
 
     def do_assign(self, words: list[str], _: dict[str, str]) -> None:
         assert isinstance(self.join_step, steps.Assign)
@@ -159,13 +159,13 @@ class Story:
     def do_sync_answered(self, words: list[str], _: dict[str, str]) -> None:
         assert isinstance(self.join_step, steps.SendSync)
         self.resume_join(
-            steps.SyncAnswer(code_of(words), partitions([w for w in words if "-" in w]))
+            steps.SyncResult(code_of(words), partitions([w for w in words if "-" in w]))
         )
 
     def do_connection_lost(self, _: list[str], __: dict[str, str]) -> None:
         error = ConnectionError("the connection was lost")
         if isinstance(self.alive_step, steps.SendHeartbeat):
-            self.resume_alive(steps.HeartbeatAnswer(ErrorCode.NONE, error, self.now_ms))
+            self.resume_alive(steps.HeartbeatResult(ErrorCode.NONE, error, self.now_ms))
         else:
             self.resume_join(error)
 
@@ -183,7 +183,7 @@ class Story:
 
     def do_heartbeat_answered(self, words: list[str], _: dict[str, str]) -> None:
         assert isinstance(self.alive_step, steps.SendHeartbeat)
-        self.resume_alive(steps.HeartbeatAnswer(code_of(words), None, self.now_ms))
+        self.resume_alive(steps.HeartbeatResult(code_of(words), None, self.now_ms))
 
     def do_wait(self, words: list[str], _: dict[str, str]) -> None:
         end_ms = self.now_ms + int(words[0])

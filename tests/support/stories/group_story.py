@@ -11,7 +11,7 @@ Commands of its own:
     fetch-offsets [stable] [topic-partition...]  delete-offsets topic-partition...      delete-group
     state
 
-NAME stands for a member: the runner keeps the id that its last answer gave, and the generation.
+NAME stands for a member: the runner keeps the id that its last reply gave, and the generation.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ import shlex
 
 from kavka.core.sasl.conversation import Conversation, Offer, TokenReply
 from kavka.core.sasl.exchange import (
-    Answer,
     CheckPassword,
+    CheckResult,
     FindDelegationToken,
     Question,
     Success,
@@ -61,12 +61,12 @@ class Story:
 
     def command(self, text: str) -> str:
         name, *words = shlex.split(text)
-        answer = str(getattr(self, name)(*words))
+        result = str(getattr(self, name)(*words))
         state = self.conversation.state.value
         user = f" user={self.conversation.user}" if self.conversation.user else ""
         user += f" token={self.conversation.token_id}" if self.conversation.token_id else ""
         expired = " expired" if self.conversation.is_expired(self.now_ms) else ""
-        return f"{answer}\n{state}{user}{expired}"
+        return f"{result}\n{state}{user}{expired}"
 
     def handshake(self, mechanism: str, version: str = "v=1") -> str:
         reply = self.conversation.handshake(mechanism, int(version[2:]), self.now_ms)
@@ -116,7 +116,7 @@ class Story:
         return reply
 
     @staticmethod
-    def _answer(question: Question) -> Answer:
+    def _answer(question: Question) -> CheckResult:
         if isinstance(question, FindDelegationToken):
             if question.token_id != "ID":
                 imitated = imitation(SHA_256, question.token_id, b"secret", None)

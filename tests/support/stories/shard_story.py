@@ -60,7 +60,7 @@ class ShardStory(Generic[Record]):
         raise NotImplementedError
 
     def left(self, effect: Any) -> None:
-        """Print an effect that is no answer."""
+        """Print an effect that is no reply."""
         raise NotImplementedError
 
     # The shell

@@ -9,10 +9,10 @@ Commands of its own:
     written NAME topic-partition...             every marker that was sent has been written, or only these
     wear-out NAME EPOCH                         take all epochs up to this one
     say NEW NAME                                NEW has the id and epoch that NAME has now
-    give-id [id=tx]          refuse-id ERROR    the answer to NeedProducerId, after `init NAME no-id`
+    give-id [id=tx]          refuse-id ERROR    the reply to NeedProducerId, after `init NAME no-id`
     state [id=tx]            list [state=S] [longer=ms]
 
-NAME stands for a producer: the runner keeps the id and epoch that its last answer gave. `mine` sends them with `init`.
+NAME stands for a producer: the runner keeps the id and epoch that its last reply gave. `mine` sends them with `init`.
 `v2` is a client that gets an epoch with each end (KIP-890). Producer ids are allocated at once, from 100 on.
 """
 

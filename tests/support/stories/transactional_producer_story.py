@@ -11,7 +11,7 @@
     refused CODE     connection-lost    what sending raises
     state
 
-An answer belongs to the dialogue that was begun last and waits for one; `to=NAME` names another.
+A reply belongs to the dialogue that was begun last and waits for one; `to=NAME` names another.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ class Story:
             if name[-1].isdigit()
         }
         ongoing = options.get("ongoing", "-1/-1").split("/")
-        answer = steps.Answer(
+        reply = steps.RequestResult(
             by_partition or codes,
             int(options.get("id", "-1")),
             int(options.get("epoch", "-1")),
             int(ongoing[0]),
             int(ongoing[1]),
         )
-        self.resume(self.sender(options), answer)
+        self.resume(self.sender(options), reply)
 
     def do_refused(self, words: list[str], options: dict[str, str]) -> None:
         self.resume(self.sender(options), KafkaError(ErrorCode[words[0]]))

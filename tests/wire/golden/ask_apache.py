@@ -67,12 +67,12 @@ def _ask(release: str, wanted: list[tuple[type, int]], sample: Callable[[type, i
         for cls, version in wanted
     ]
     command = ["java", "-cp", f"{JARS / release}/*", str(HERE / "ApacheEncoder.java")]
-    answer = subprocess.run(
+    response = subprocess.run(
         command, input="".join(lines), capture_output=True, text=True, check=True
     )
-    assert answer.stdout.count("\n") == len(lines), answer.stderr
+    assert response.stdout.count("\n") == len(lines), response.stderr
     file = HERE / f"apache_{release.replace('.', '_')}.txt"
-    file.write_text(REMARK.format(release) + answer.stdout.replace(" \n", "\n"))
+    file.write_text(REMARK.format(release) + response.stdout.replace(" \n", "\n"))
 
 
 def _as_json(value: Any, wire_type: Kind | ListOf | type, version: int) -> Any:

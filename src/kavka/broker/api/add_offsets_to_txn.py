@@ -12,8 +12,8 @@ from kavka.ids import TopicPartition
 from kavka.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 _FIRST_WITH_PRODUCER_FENCED = 2

@@ -26,7 +26,7 @@ from kavka.wire.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 _FIRST_WITH_PRODUCER_FENCED = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kavka.broker.control.controller import Controller
-from kavka.broker.control.requests import allocate_producer_ids
+from kavka.broker.control.controller_requests import allocate_producer_ids
 from kavka.broker.lazy import Lazy
 from kavka.broker.requests.context import RequestContext
 from kavka.errors import ErrorCode

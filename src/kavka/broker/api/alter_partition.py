@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.control.controller import Controller
-from kavka.broker.control.requests import alter_partition
+from kavka.broker.control.controller_requests import alter_partition
 from kavka.broker.requests.context import RequestContext
 from kavka.errors import ErrorCode
 from kavka.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from kavka.broker.configs.entity_configs import edit_entity_config
 from kavka.broker.control.controller import Controller
 from kavka.broker.requests.context import RequestContext
-from kavka.broker.security.parts import SecurityParts
 from kavka.broker.security.scram_changes import (
     CheckedChanges,
     Deletion,
@@ -17,6 +16,7 @@ from kavka.broker.security.scram_changes import (
     changed_config,
 )
 from kavka.broker.security.scram_credentials import USERS
+from kavka.broker.security.security_parts import SecurityParts
 from kavka.errors import ErrorCode, error_message
 from kavka.registry.interface import Registry
 from kavka.wire.messages.alter_user_scram_credentials import (

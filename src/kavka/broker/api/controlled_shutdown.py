@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kavka.broker.control.controller import Controller
-from kavka.broker.control.requests import controlled_shutdown
+from kavka.broker.control.controller_requests import controlled_shutdown
 from kavka.broker.requests.context import RequestContext
 from kavka.errors import ErrorCode
 from kavka.wire.messages.controlled_shutdown import (

@@ -32,11 +32,7 @@ async def handle(
     owner = requester
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
-    renewers = []
-    for each in request.renewers[: _MAX_RENEWERS + 1]:
-        renewers.append(Principal(each.principal_type, each.principal_name))
-        if context.pace.is_over():
-            await context.pace.rest()
+    renewers = await _renewers(context, request)
     response = CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
@@ -46,16 +42,11 @@ async def handle(
         expiry_timestamp_ms=-1,
         max_timestamp_ms=-1,
     )
-    if not may_ask(context):
-        response.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    response.error_code = _refusal(context, owner, renewers)
+    if response.error_code:
         return response
-
-    def may_create_for(other: Principal) -> bool:
-        return context.allows(AclOperation.CREATE_TOKENS, AclResourceType.USER, str(other))
-
-    response.error_code = refusal_of_creation(owner, requester, renewers, may_create_for)
-    if response.error_code or tokens is None:
-        response.error_code = response.error_code or ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if tokens is None:
+        response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return response
     if len(request.renewers) > _MAX_RENEWERS:
         response.error_code = ErrorCode.INVALID_REQUEST
@@ -70,11 +61,33 @@ async def handle(
         limits=tokens.limits,
     )
     response.error_code = await tokens.create(token)
-    if response.error_code:
-        return response
-    response.issue_timestamp_ms = token.issue_ms
-    response.expiry_timestamp_ms = token.expiry_ms
-    response.max_timestamp_ms = token.max_ms
-    response.token_id = token.token_id
-    response.hmac = tokens.hmac_of(token.token_id)
+    if not response.error_code:
+        response.issue_timestamp_ms = token.issue_ms
+        response.expiry_timestamp_ms = token.expiry_ms
+        response.max_timestamp_ms = token.max_ms
+        response.token_id = token.token_id
+        response.hmac = tokens.hmac_of(token.token_id)
     return response
+
+
+async def _renewers(
+    context: RequestContext, request: CreateDelegationTokenRequest
+) -> list[Principal]:
+    """Return the renewers of a request; one more than the maximum stands for all further ones."""
+    renewers = []
+    for each in request.renewers[: _MAX_RENEWERS + 1]:
+        renewers.append(Principal(each.principal_type, each.principal_name))
+        if context.pace.is_over():
+            await context.pace.rest()
+    return renewers
+
+
+def _refusal(context: RequestContext, owner: Principal, renewers: list[Principal]) -> ErrorCode:
+    """Return NONE if the client may have a token of `owner`."""
+    if not may_ask(context):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+    def may_create_for(other: Principal) -> bool:
+        return context.allows(AclOperation.CREATE_TOKENS, AclResourceType.USER, str(other))
+
+    return refusal_of_creation(owner, context.session.principal, renewers, may_create_for)

@@ -8,6 +8,7 @@ from kavka.broker.control.controller import Controller
 from kavka.broker.control.topics import Topics
 from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.pace import Pace
 from kavka.broker.requests.session import AclOperation, AclResourceType
 from kavka.core.controller.topics import TopicRefusal
 from kavka.errors import ErrorCode, error_message
@@ -31,18 +32,12 @@ async def handle(
 ) -> CreatePartitionsResponse:
     """Add partitions to each topic up to the requested count, or return why not; a topic has one result."""
     pace = context.pace
-    named: Counter[str] = Counter()
-    distinct: dict[str, CreatePartitionsRequestTopic] = {}
-    for each in request.topics:
-        named[each.name] += 1
-        distinct[each.name] = each
-        if pace.is_over():
-            await pace.rest()
+    named, distinct = await _by_name(request.topics, pace)
     results = []
     request.topics = []
     context.begin_wait()
     changes = quotas.topic_changes(context, strict_since=_FIRST_STRICT)
-    for topic in distinct.values():
+    for topic in distinct:
         refusal: TopicRefusal | None
         if named[topic.name] > 1:
             refusal = TopicRefusal(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
@@ -70,3 +65,17 @@ async def handle(
             await pace.rest()
     changes.throttle()
     return CreatePartitionsResponse(results=results)
+
+
+async def _by_name(
+    topics: list[CreatePartitionsRequestTopic], pace: Pace
+) -> tuple[Counter[str], list[CreatePartitionsRequestTopic]]:
+    """Return how often each topic is named, and the last that is said of each."""
+    named: Counter[str] = Counter()
+    distinct: dict[str, CreatePartitionsRequestTopic] = {}
+    for each in topics:
+        named[each.name] += 1
+        distinct[each.name] = each
+        if pace.is_over():
+            await pace.rest()
+    return named, list(distinct.values())

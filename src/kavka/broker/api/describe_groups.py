@@ -19,7 +19,7 @@ from kavka.wire.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 async def handle(

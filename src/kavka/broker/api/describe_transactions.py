@@ -8,6 +8,7 @@ from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.pace import Slices
 from kavka.broker.requests.repetitions import Repetitions
 from kavka.broker.requests.session import AclOperation, AclResourceType
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transaction.events import DescribedTransaction
 from kavka.errors import ErrorCode
 from kavka.wire.messages.describe_transactions import (
@@ -18,7 +19,7 @@ from kavka.wire.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 async def handle(
@@ -66,10 +67,6 @@ def _describe(
 
 
 def _show(described: DescribedTransaction) -> DescribeTransactionsResponseTransactionState:
-    topics: dict[str, DescribeTransactionsResponseTopic] = {}
-    for name, partition in described.partitions:
-        topic = topics.setdefault(name, DescribeTransactionsResponseTopic(topic=name))
-        topic.partitions.append(partition)
     return DescribeTransactionsResponseTransactionState(
         error_code=described.error_code,
         transactional_id=described.transactional_id,
@@ -78,5 +75,8 @@ def _show(described: DescribedTransaction) -> DescribeTransactionsResponseTransa
         transaction_start_time_ms=described.start_ms,
         producer_id=described.producer_id,
         producer_epoch=described.producer_epoch,
-        topics=list(topics.values()),
+        topics=[
+            DescribeTransactionsResponseTopic(topic=name, partitions=numbers)
+            for name, numbers in partitions_by_topic(described.partitions).items()
+        ],
     )

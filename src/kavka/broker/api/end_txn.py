@@ -10,7 +10,7 @@ from kavka.errors import ErrorCode
 from kavka.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 _FIRST_WITH_PRODUCER_FENCED = 2

@@ -17,8 +17,8 @@ from kavka.wire.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 _GROUP = 0

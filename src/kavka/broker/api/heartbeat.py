@@ -10,7 +10,7 @@ from kavka.errors import ErrorCode
 from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 async def handle(

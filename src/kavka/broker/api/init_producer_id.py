@@ -16,7 +16,7 @@ from kavka.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 
 if TYPE_CHECKING:
     from kavka.broker.control.producer_ids import ProducerIdManager
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from kavka.wire.messages.leave_group import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 _FIRST_BATCHED = 3

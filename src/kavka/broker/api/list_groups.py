@@ -13,7 +13,7 @@ from kavka.wire.messages.list_groups import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 def handle(

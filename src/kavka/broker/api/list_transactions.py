@@ -14,7 +14,7 @@ from kavka.wire.messages.list_transactions import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 
 
 def handle(

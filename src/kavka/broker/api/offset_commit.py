@@ -23,7 +23,7 @@ from kavka.wire.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
     from kavka.wire.messages.txn_offset_commit import (
         TxnOffsetCommitRequestTopic,
         TxnOffsetCommitResponseTopic,

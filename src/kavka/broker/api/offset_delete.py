@@ -21,7 +21,7 @@ from kavka.wire.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 _AT_ONCE = 500

@@ -27,7 +27,7 @@ from kavka.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 _FIRST_BATCHED = 8

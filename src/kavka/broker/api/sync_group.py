@@ -10,7 +10,7 @@ from kavka.errors import ErrorCode
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
 
 
 _FIRST_WITH_PROTOCOL = 5

@@ -40,7 +40,7 @@ async def handle(
     claimed = max((marker.coordinator_epoch for marker in request.markers), default=-1)
     newest = _known_epoch(metadata)
     if claimed > newest and not has_own_registry:
-        # A coordinator may begin before this broker hears that it leads.
+        # A coordinator may begin before this broker is notified that it leads.
         newest = max(newest, await _stored_epoch(registry))
     distinct = await _without_duplicates(request, context.pace)
     return await marker_appender.get().write(distinct, newest, context.pace)

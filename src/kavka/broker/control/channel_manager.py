@@ -52,7 +52,7 @@ class ControllerChannelManager:
         control_requests: ControlRequests,
         submit: Callable[[Event], None],
     ) -> None:
-        """`control_requests` are this broker's own; `submit` takes answers, and evidence of brokers' deaths."""
+        """`control_requests` are this broker's own; `submit` takes responses, and evidence of brokers' deaths."""
         self._context = context
         self._control_requests = control_requests
         self._submit = submit

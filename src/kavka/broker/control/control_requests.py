@@ -24,6 +24,7 @@ from typing import Protocol
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.control_request_messages import (
     RequestedPartitionState,
+    TopicStates,
     leader_and_isr_response,
     live_broker,
     requested_states,
@@ -33,7 +34,7 @@ from kavka.broker.control.control_request_messages import (
 from kavka.broker.control.dynamic_configs import DynamicConfigs
 from kavka.broker.control.topic_updates import LEADER_DURING_DELETE, is_sensible, updated_topic
 from kavka.broker.partitions.replica_manager import ReplicaManager
-from kavka.broker.requests.pace import Slices
+from kavka.broker.requests.pace import Pace, Slices
 from kavka.core.controller.topics import bad_name
 from kavka.errors import ErrorCode
 from kavka.ids import (
@@ -272,23 +273,9 @@ class ControlRequests:
                 if any(state.leader != LEADER_DURING_DELETE for state in states)
             )
             metadata = self._context.metadata
-            metadata.controller_id = BrokerId(request.controller_id)
-            known_brokers, own_epoch = metadata.brokers.keys(), self._context.broker_epoch
-            metadata.brokers = {
-                BrokerId(live.id): live_broker(
-                    live, version, own_epoch if live.id == self._context.broker_id else -1
-                )
-                for live in request.live_brokers
-            }
-            gone = []
-            for topic, (topic_id, states) in changes.items():
-                if self._put_topic(topic, topic_id, states):
-                    gone.append(topic)
-                if pace.is_over(len(states)):
-                    await pace.rest()
-            if gone:
-                for coordinators in self._coordinators.values():
-                    coordinators.topics_deleted(tuple(gone))
+            known_brokers = metadata.brokers.keys()
+            self._put_brokers(request, version)
+            await self._put_topics(changes, pace)
             metadata.changed()
             for topic, (topic_id, states) in changes.items():
                 await self._remove_partitions(topic, topic_id, states)
@@ -306,6 +293,29 @@ class ControlRequests:
             for coordinators in self._coordinators.values():
                 coordinators.metadata_changed()
             return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+    def _put_brokers(self, request: UpdateMetadataRequest, version: int) -> None:
+        """Take the controller and the live brokers into the metadata cache."""
+        metadata, own_epoch = self._context.metadata, self._context.broker_epoch
+        metadata.controller_id = BrokerId(request.controller_id)
+        metadata.brokers = {
+            BrokerId(live.id): live_broker(
+                live, version, own_epoch if live.id == self._context.broker_id else -1
+            )
+            for live in request.live_brokers
+        }
+
+    async def _put_topics(self, changes: TopicStates, pace: Pace) -> None:
+        """Take changes of topics into the metadata cache; notify the coordinators of those that are gone."""
+        gone = []
+        for topic, (topic_id, states) in changes.items():
+            if self._put_topic(topic, topic_id, states):
+                gone.append(topic)
+            if pace.is_over(len(states)):
+                await pace.rest()
+        if gone:
+            for coordinators in self._coordinators.values():
+                coordinators.topics_deleted(tuple(gone))
 
     async def _remove_partitions(
         self, topic: str, topic_id: TopicId, states: list[UpdateMetadataRequestPartition]

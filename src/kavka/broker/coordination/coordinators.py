@@ -22,8 +22,8 @@ from kavka.ids import BrokerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_SLICES_TO_ANSWER = 2
-"""Of the loop, from a reply to the response on the wire: the handler ends in one, the connection hears in the next."""
+_ITERATIONS_TO_RESPOND = 2
+"""Of the loop, from a reply to the response on the wire: the handler ends in one, the connection sends in the next."""
 
 S = TypeVar("S", bound=ShardRuntime[Any, Any, Any])
 
@@ -118,7 +118,7 @@ class Coordinators(Generic[S]):
         """Stop all shards; all pending requests are answered when this returns."""
         for partition in list(self._shards):
             self.resign(partition)
-        for _ in range(_SLICES_TO_ANSWER):
+        for _ in range(_ITERATIONS_TO_RESPOND):
             await asyncio.sleep(0)
 
     # -- shards

@@ -22,7 +22,7 @@ from kavka.core.group.step import GroupDecision
 from kavka.core.group.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.core.machine import Decision, SendReply
 from kavka.errors import ErrorCode
-from kavka.io import Clock, Disk
+from kavka.io import Clock
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.batch import Record as StoredRecord
 from kavka.wire.records.compression import Compression
@@ -55,19 +55,17 @@ class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
         compression: Compression,
         commit_timeout_ms: int,
         clock: Clock,
-        disk: Disk,
         decoder: BatchDecoder,
         members_memory: MembersMemory,
+        counts: GroupCounts,
     ) -> None:
         """Load nothing before `start`; `commit_timeout_ms` is `offsets.commit.timeout.ms`.
 
-        `members_memory` is that of all groups of the broker.
+        `members_memory` and `counts` are those of all groups of the broker.
         """
         self.machine = GroupShard(settings, members_memory)
-        self.counts = GroupCounts()  # replaced by the owner with that of all its shards
-        super().__init__(
-            replica, self.machine, compression, commit_timeout_ms, clock, disk, decoder
-        )
+        self._counts = counts
+        super().__init__(replica, self.machine, compression, commit_timeout_ms, clock, decoder)
         self._ends_while_loading: list[tuple[TransactionEnd, int]] = []
         self._is_lost = False  # could not be loaded, and never will be
 
@@ -140,11 +138,11 @@ class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):
         """Count what is committed, and answer."""
         for record in decision.records:
             if isinstance(record, OffsetRecord | PendingOffsetRecord):
-                self.counts.commits += record.value is not None
+                self._counts.commits += record.value is not None
             elif isinstance(record, GroupRecord) and record.value is not None:
                 # A static member that comes back stores the group as well, and is answered as one that joins. A group
                 # that becomes empty is stored, too, and refuses those that wait for an assignment.
-                self.counts.rebalances += any(
+                self._counts.rebalances += any(
                     isinstance(effect.reply, SyncReply)
                     and effect.reply.error_code is ErrorCode.NONE
                     for effect in decision.effects

@@ -25,7 +25,7 @@ from kavka.wire.messages.write_txn_markers import (
 from kavka.wire.records.control import ControlType, EndMarker
 
 if TYPE_CHECKING:
-    from kavka.broker.coordination.groups import GroupCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
     from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.replica_manager import ReplicaManager
     from kavka.broker.requests.purgatory import Purgatory

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
-from kavka.io import Clock, Disk
+from kavka.io import Clock
 from kavka.storage.failures import LogClosed, OffsetOutOfRange
 from kavka.wire.records.batch import Record
 from kavka.wire.records.header import BatchHeader, walk_complete
@@ -26,7 +26,6 @@ class PartitionReplay:
         self,
         replica: Replica,
         clock: Clock,
-        disk: Disk,
         decoder: BatchDecoder,
         *,
         on_control_batch: Callable[[bytes, BatchHeader], None],
@@ -35,7 +34,6 @@ class PartitionReplay:
         """`on_records` is called with the records of a batch, some at a time, `on_control_batch` with whole batches."""
         self._replica = replica
         self._clock = clock
-        self._disk = disk
         self._decoder = decoder
         self._on_control_batch = on_control_batch
         self._on_records = on_records
@@ -55,7 +53,7 @@ class PartitionReplay:
             try:
                 read = partition_log.read(offset, _LOAD_BYTES, end, True)
                 if not read.is_cached:
-                    read = await read.load(self._disk)
+                    read = await read.load(self._decoder.disk)
             except OffsetOutOfRange:
                 offset = self._replica.log.log_start_offset
                 continue

@@ -23,7 +23,7 @@ from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Decision, Machine, SendReply, Token
 from kavka.errors import ErrorCode
-from kavka.io import Clock, Disk
+from kavka.io import Clock
 from kavka.storage.failures import CorruptFile
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.records.batch import BatchBuilder, Record
@@ -86,7 +86,6 @@ class ShardRuntime(Generic[E, R, F]):
         compression: Compression,
         append_timeout_ms: int,
         clock: Clock,
-        disk: Disk,
         decoder: BatchDecoder,
     ) -> None:
         """Load nothing before `start`; `compression` is that of the records that it writes.
@@ -95,7 +94,6 @@ class ShardRuntime(Generic[E, R, F]):
         """
         self._shard = machine
         self._clock = clock
-        self._disk = disk
         self._decoder = decoder
         self._replica = replica
         self._compression = compression
@@ -208,7 +206,6 @@ class ShardRuntime(Generic[E, R, F]):
             await PartitionReplay(
                 self._replica,
                 self._clock,
-                self._disk,
                 self._decoder,
                 on_control_batch=self._replay_control_batch,
                 on_records=self._replay_records,

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.producer_ids import NoProducerId
-from kavka.broker.coordination.markers import TransactionMarkerManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
+from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import SendReply
@@ -62,7 +62,6 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             Compression.NONE,
             timeout_ms,
             context.clock,
-            context.environment.disk,
             decoder,
         )
         self._next_producer_id = next_producer_id
@@ -70,7 +69,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         self.coordinator_epoch = replica.partition.leader_epoch
         """The leader epoch of this leadership, which fences markers of former coordinators.
 
-        Not that of the partition, which moves on before this shell hears that it is a former coordinator.
+        Not that of the partition, which moves on before this shell is notified that it is a former coordinator.
         """
         self._awaits_commit = False
         # A dict, not a set: the order in which they are cancelled can be seen.

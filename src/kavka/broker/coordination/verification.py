@@ -18,7 +18,7 @@ import logging
 from typing import Final, NamedTuple
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.coordination.transactions import TransactionCoordinators
+from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kavka.broker.coordination.verification_channel import VerificationChannel
 from kavka.broker.partitions.replica import UNVERIFIED, AppendOutcome, Replica
 from kavka.broker.partitions.replica_manager import ReplicaManager
@@ -158,9 +158,9 @@ class Verifier:
             transactional_id, producer_id, producer_epoch, replica.topic_partition, adds
         )
         token = self._channel.new_token()
-        answer = self._offsets[token] = asyncio.get_running_loop().create_future()
+        reply = self._offsets[token] = asyncio.get_running_loop().create_future()
         self._channel.verify(token, token, request)
-        code = await answer
+        code = await reply
         return code_for_offsets(begun, code, replica.log.producers)
 
     # -- both

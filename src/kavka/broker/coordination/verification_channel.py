@@ -15,7 +15,7 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.add_partitions_messages import codes_of, request_of
 from kavka.broker.coordination.broker_connection import BrokerConnection
 from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
-from kavka.broker.coordination.transactions import TransactionCoordinators
+from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kavka.core.machine import Token
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
 from kavka.core.verification import events

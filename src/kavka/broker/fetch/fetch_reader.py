@@ -17,7 +17,7 @@ from kavka.broker.partitions.partition_read import (
     load_uncached,
 )
 from kavka.broker.partitions.replica import Replica
-from kavka.broker.replication.selector import (
+from kavka.broker.replication.replica_selector import (
     NO_PREFERENCE,
     RACK_AWARE,
     preferred_read_replica,

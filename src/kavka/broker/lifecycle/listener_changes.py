@@ -24,12 +24,12 @@ from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
 
-_LAST_ANSWERS_S: Final = 1.0
+_LAST_RESPONSES_S: Final = 1.0
 """Time for requests in work of a removed listener: the change itself may have come through it."""
 
 
 class ListenerSecurity(Protocol):
-    """The security of listeners: `security.parts`."""
+    """The security of listeners: `security.security_parts`."""
 
     async def check(self, endpoint: Endpoint, settings: ListenerSettings) -> None:
         """Raise InvalidSetting where a listener with these settings could not be opened."""
@@ -168,7 +168,7 @@ class ListenerChanges:
             if connection.is_idle:
                 connection.close()
             else:
-                loop.call_later(_LAST_ANSWERS_S, connection.close)
+                loop.call_later(_LAST_RESPONSES_S, connection.close)
         log.info("listener removed listener=%s connections=%d", name, len(closed))
 
     def _warn_of_addresses(self, before: Endpoints, after: Endpoints) -> None:

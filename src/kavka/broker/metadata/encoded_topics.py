@@ -1,4 +1,4 @@
-"""Topics as Metadata answers have them, encoded once for each change.
+"""Topics as Metadata responses have them, encoded once for each change.
 
 A topic is encoded when a response first needs it, a piece at a time, so that one with thousands of partitions does not
 stop the loop; clients that ask for it meanwhile continue with the same pieces. It counts as long as the metadata cache

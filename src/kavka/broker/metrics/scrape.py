@@ -52,7 +52,7 @@ class Scrape:
         self._transport: Transport | None = None
         self._chunk = bytearray(_CHUNK)
         self._received = bytearray()
-        self._answering: asyncio.Task[None] | None = None
+        self._responding: asyncio.Task[None] | None = None
         self._idle_windows = 0
         self.host = ""
         """The address of the client."""
@@ -60,7 +60,7 @@ class Scrape:
     @property
     def is_waiting(self) -> bool:
         """Return whether there is no request to answer."""
-        return self._answering is None
+        return self._responding is None
 
     # -- BufferedProtocol
 
@@ -88,8 +88,8 @@ class Scrape:
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget everything."""
         self._transport = None
-        if self._answering is not None:
-            self._answering.cancel()
+        if self._responding is not None:
+            self._responding.cancel()
         self._closed(self)
 
     def pause_writing(self) -> None:
@@ -114,7 +114,7 @@ class Scrape:
     # -- requests
 
     def _parse(self) -> None:
-        if self._answering is not None or self._transport is None:
+        if self._responding is not None or self._transport is None:
             return
         end = self._received.find(_END)
         if end < 0:
@@ -123,16 +123,16 @@ class Scrape:
             return
         head = bytes(self._received[:end])
         del self._received[: end + len(_END)]
-        self._answering = asyncio.get_running_loop().create_task(self._answer(head))
+        self._responding = asyncio.get_running_loop().create_task(self._respond_or_fail(head))
 
-    async def _answer(self, head: bytes) -> None:
+    async def _respond_or_fail(self, head: bytes) -> None:
         try:
             await self._respond(head)
         except Exception:
             # A bug in one metric must not leave the scraper without a response.
             log.exception("metrics failed")
             self._send(500, b"", closes=True)
-        self._answering = None
+        self._responding = None
         self._parse()
 
     async def _respond(self, head: bytes) -> None:

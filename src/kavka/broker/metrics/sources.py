@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kavka.broker.context import BrokerContext
     from kavka.broker.control.controller import Controller
     from kavka.broker.coordination.coordinators import Coordinators
-    from kavka.broker.coordination.groups import GroupCoordinators
-    from kavka.broker.coordination.transactions import TransactionCoordinators
+    from kavka.broker.coordination.group_coordinators import GroupCoordinators
+    from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
     from kavka.broker.lazy import Lazy
     from kavka.broker.partitions.cleaner import Cleaner
     from kavka.broker.partitions.replica_manager import ReplicaManager
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kavka.broker.replication.replication_manager import ReplicationManager
     from kavka.broker.requests.dispatcher import Dispatcher
     from kavka.broker.requests.purgatory import Purgatory
-    from kavka.broker.security.parts import SecurityParts
+    from kavka.broker.security.security_parts import SecurityParts
     from kavka.core.fetch_session import FetchSessionCache
     from kavka.net.event_loop import LoopIterations
     from kavka.net.request_budget import RequestBudget

@@ -26,7 +26,8 @@ class BatchDecoder:
 
     def __init__(self, disk: Disk) -> None:
         """Use the pool of `disk`."""
-        self._disk = disk
+        self.disk: Final = disk
+        """The disk from which the batches are read."""
         self.lock = asyncio.Lock()
         """Held while a batch is decompressed in the pool."""
 
@@ -38,7 +39,7 @@ class BatchDecoder:
         body = body_if_small(data, header)
         if body is None:
             async with self.lock:
-                body = await self._disk.run(body_of, data, header, _MAX_BODY_BYTES)
+                body = await self.disk.run(body_of, data, header, _MAX_BODY_BYTES)
         is_first = True
         for records in record_slices(body, header, _MAX_RECORDS):
             if not is_first:

@@ -21,7 +21,7 @@ from kavka.broker.partitions.traffic import count_refused_produce
 from kavka.broker.produce.produce_outcomes import PartitionOutcome, TopicOutcomes
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
-from kavka.wire.messages.produce import ProduceRequest
+from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition
 from kavka.wire.records.batch_check import Allowance, BatchCheck
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import COMPRESSION_MASK, BatchHeader, read_header
@@ -106,39 +106,56 @@ class RequestAppender:
         self, request: ProduceRequest, version: int, refusal_of: TopicRefusal, allowance: Allowance
     ) -> Steps[list[TopicOutcomes]]:
         """Append to each partition of a request without transaction."""
-        acks, find = request.acks, self._find
         topics: list[TopicOutcomes] = []
         for topic in request.topic_data:
-            name = topic.name
-            refusal = refusal_of(name)
+            refusal = refusal_of(topic.name)
             outcomes: list[PartitionOutcome] = []
             for data in topic.partition_data:
-                index, records = data.index, data.records
                 if allowance.bytes_left < 0:
                     yield None
-                replica = find(TopicPartition(name, index))
-                if refusal is not None or isinstance(replica, ErrorCode) or not records:
-                    allowance.bytes_left -= _ROW_COST
-                    outcomes.append(
-                        PartitionOutcome(index, None, refusal or _not_appended(replica))
-                    )
-                    continue
-                assert isinstance(records, memoryview)
-                allowance.bytes_left -= len(records) + _BATCH_COST
-                outcome = replica.begin_append(records, acks, version, None, allowance)
+                topic_partition = TopicPartition(topic.name, data.index)
+                outcome = self._begin_append(
+                    topic_partition, data, request.acks, version, refusal, allowance
+                )
                 if isinstance(outcome, BatchCheck):
                     check = outcome
                     yield check
-                    replica = find(TopicPartition(name, index))
-                    if isinstance(replica, ErrorCode):
-                        outcomes.append(PartitionOutcome(index, None, AppendOutcome(replica)))
-                        continue
-                    outcome = replica.append(check, acks, version)
-                if outcome.error is not _NONE:
-                    count_refused_produce(replica.traffic, outcome.error, len(records))
-                outcomes.append(PartitionOutcome(index, replica, outcome))
-            topics.append(TopicOutcomes(name, outcomes))
+                    outcome = self._append_checked(topic_partition, check, request.acks, version)
+                outcomes.append(outcome)
+            topics.append(TopicOutcomes(topic.name, outcomes))
         return topics
+
+    def _begin_append(
+        self,
+        topic_partition: TopicPartition,
+        data: ProduceRequestPartition,
+        acks: int,
+        version: int,
+        refusal: AppendOutcome | None,
+        allowance: Allowance,
+    ) -> PartitionOutcome | BatchCheck:
+        """Append a batch, or return the check that is to be finished before `_append_checked`."""
+        index, records = topic_partition.partition, data.records
+        replica = self._find(topic_partition)
+        if refusal is not None or isinstance(replica, ErrorCode) or not records:
+            allowance.bytes_left -= _ROW_COST
+            return PartitionOutcome(index, None, refusal or _not_appended(replica))
+        assert isinstance(records, memoryview)
+        allowance.bytes_left -= len(records) + _BATCH_COST
+        outcome = replica.begin_append(records, acks, version, None, allowance)
+        if isinstance(outcome, BatchCheck):
+            return outcome
+        return _counted(index, replica, outcome, len(records))
+
+    def _append_checked(
+        self, topic_partition: TopicPartition, check: BatchCheck, acks: int, version: int
+    ) -> PartitionOutcome:
+        """Append a batch whose check is finished; the partition may have another leader by now."""
+        index = topic_partition.partition
+        replica = self._find(topic_partition)
+        if isinstance(replica, ErrorCode):
+            return PartitionOutcome(index, None, AppendOutcome(replica))
+        return _counted(index, replica, replica.append(check, acks, version), len(check))
 
     def append_in_transaction(
         self,
@@ -152,15 +169,7 @@ class RequestAppender:
 
         `may_use_id` says whether the client may write with its transactional id; it is asked for transactional batches.
         """
-        assert request.transactional_id is not None
-        headers: list[list[BatchHeader | None]] = []
-        for topic in request.topic_data:
-            headers.append([])
-            for data in topic.partition_data:
-                if allowance.bytes_left < 0:
-                    yield None
-                allowance.bytes_left -= _ROW_COST
-                headers[-1].append(_header(data.records))
+        headers = yield from _headers(request, allowance)
         known = [header for some in headers for header in some if header is not None]
         unauthorized, mixture = _unauthorized(may_use_id, known), _mixture(known)
         appends: list[TopicAppends] = []
@@ -172,34 +181,55 @@ class RequestAppender:
                     yield None
                 allowance.bytes_left -= _ROW_COST
                 topic_partition = TopicPartition(topic.name, data.index)
-                replica = self._find(topic_partition)
-                records: memoryview | BatchCheck | None = None
-                if refusal is None and data.records and not isinstance(replica, ErrorCode):
-                    assert isinstance(data.records, memoryview)
-                    records = data.records
-                    allowance.bytes_left -= len(records) + _BATCH_COST
-                    if _is_checked_first(header):
-                        records = replica.begin_check(records, version, allowance)
-                        if not records.advance():
-                            yield records
-                            replica = self._find(topic_partition)
-                if refusal is not None:
-                    rows.append(PartitionOutcome(data.index, None, refusal))
-                elif isinstance(replica, ErrorCode):
-                    rows.append(PartitionOutcome(data.index, None, AppendOutcome(replica)))
-                elif records is None:
-                    rows.append(PartitionOutcome(data.index, None, _NO_RECORDS))
-                else:
-                    batch = (records, request.acks, version)
-                    append = self._verifier().append(
-                        replica, request.transactional_id, header, batch
-                    )
-                    if isinstance(append, AppendOutcome):
-                        rows.append(PartitionOutcome(data.index, replica, append))
-                    else:
-                        rows.append(UnverifiedAppend(data.index, replica, append))
+                batch = refusal or self._begin_check(
+                    topic_partition, data, header, version, allowance
+                )
+                if isinstance(batch, BatchCheck) and not batch.advance():
+                    yield batch
+                rows.append(self._append_verified(topic_partition, batch, header, request, version))
             appends.append(TopicAppends(topic.name, rows))
         return appends
+
+    def _begin_check(
+        self,
+        topic_partition: TopicPartition,
+        data: ProduceRequestPartition,
+        header: BatchHeader | None,
+        version: int,
+        allowance: Allowance,
+    ) -> memoryview | BatchCheck | AppendOutcome:
+        """Return the batch to append, or its check if that may take long; an AppendOutcome refuses it."""
+        replica, records = self._find(topic_partition), data.records
+        if isinstance(replica, ErrorCode) or not records:
+            return _not_appended(replica)
+        assert isinstance(records, memoryview)
+        allowance.bytes_left -= len(records) + _BATCH_COST
+        if _is_checked_first(header):
+            return replica.begin_check(records, version, allowance)
+        return records
+
+    def _append_verified(
+        self,
+        topic_partition: TopicPartition,
+        batch: memoryview | BatchCheck | AppendOutcome,
+        header: BatchHeader | None,
+        request: ProduceRequest,
+        version: int,
+    ) -> PartitionOutcome | UnverifiedAppend:
+        """Append a batch at once, or when its coordinator has agreed."""
+        assert request.transactional_id is not None
+        index = topic_partition.partition
+        if isinstance(batch, AppendOutcome):
+            return PartitionOutcome(index, None, batch)
+        replica = self._find(topic_partition)
+        if isinstance(replica, ErrorCode):
+            return PartitionOutcome(index, None, AppendOutcome(replica))
+        append = self._verifier().append(
+            replica, request.transactional_id, header, (batch, request.acks, version)
+        )
+        if isinstance(append, AppendOutcome):
+            return PartitionOutcome(index, replica, append)
+        return UnverifiedAppend(index, replica, append)
 
     async def finish(self, steps: Steps[_T], wanted: BatchCheck | None, allowance: Allowance) -> _T:
         """Run the steps that are left, in later iterations of the loop; `wanted` is what the last one yielded."""
@@ -219,6 +249,28 @@ class RequestAppender:
 def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
     """Return what is answered of a partition that is not led here, or of which nothing was sent."""
     return AppendOutcome(found) if isinstance(found, ErrorCode) else _NO_RECORDS
+
+
+def _counted(index: int, replica: Replica, outcome: AppendOutcome, size: int) -> PartitionOutcome:
+    """Return what became of a batch of `size` bytes; a refusal is counted in the topic's metrics."""
+    if outcome.error is not _NONE:
+        count_refused_produce(replica.traffic, outcome.error, size)
+    return PartitionOutcome(index, replica, outcome)
+
+
+def _headers(
+    request: ProduceRequest, allowance: Allowance
+) -> Steps[list[list[BatchHeader | None]]]:
+    """Read the header of each batch, by topic and partition."""
+    headers: list[list[BatchHeader | None]] = []
+    for topic in request.topic_data:
+        headers.append([])
+        for data in topic.partition_data:
+            if allowance.bytes_left < 0:
+                yield None
+            allowance.bytes_left -= _ROW_COST
+            headers[-1].append(_header(data.records))
+    return headers
 
 
 def _is_checked_first(header: BatchHeader | None) -> bool:

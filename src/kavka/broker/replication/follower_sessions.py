@@ -149,7 +149,7 @@ class FollowerSession:
 
 
 class DelayedFollowerFetch(DeferredResponse):
-    """A fetch with nothing new to hear; it waits until something is touched, or its time is over."""
+    """A fetch without anything new to return; it waits until a partition is dirty, or its time is over."""
 
     def __init__(
         self,

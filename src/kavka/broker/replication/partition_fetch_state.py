@@ -17,7 +17,7 @@ _TRANSIENT_ERRORS: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
 )
-"""Errors while leader or follower have not heard yet of an election, a new topic or a deletion."""
+"""Errors while leader or follower have not been notified yet of an election, a new topic or a deletion."""
 _TRANSIENT_MS: Final = 5_000
 _REPEAT_MS: Final = 60_000
 

@@ -2,7 +2,7 @@
 
     follow(replica) -> next request of each partition -> one Fetch for all -> appended -> the next Fetch
 
-The decisions are `core.follower`'s; `leader_fetches` has the session and the requests in flight, `leader_requests` the
+The decisions are `core.follower`'s; `leader_fetches` has the session and the requests in flight, `leader_endpoint` the
 other requests, `partition_steps` what is done to the logs. A connection that breaks is tried again with a back-off; the
 leader is the controller's word, so a fetcher never looks for another leader by itself.
 """
@@ -19,8 +19,8 @@ from kavka.broker.partitions.replica import Replica
 from kavka.broker.replication.fetch_messages import FIRST_WITH_LAST_EPOCH
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.follower_log import Work
+from kavka.broker.replication.leader_endpoint import LeaderEndpoint
 from kavka.broker.replication.leader_fetches import LeaderFetches
-from kavka.broker.replication.leader_requests import LeaderRequests
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.broker.replication.partition_steps import PartitionSteps, log_refusal
 from kavka.core.fetch_session import FetchPartition, PartitionKey
@@ -61,7 +61,7 @@ class ReplicaFetcher:
         self._due: dict[TopicPartition, None] = {}
         self._fetches = LeaderFetches(context)
         self._steps = PartitionSteps(context, self._fetches)
-        self._leader_requests = LeaderRequests(
+        self._leader_endpoint = LeaderEndpoint(
             context, self._partitions, self._due, self._fetches, self._steps
         )
         self._wake = asyncio.Event()
@@ -203,7 +203,7 @@ class ReplicaFetcher:
         while self._partitions:
             self._wake.clear()
             assert self._peer is not None
-            await self._leader_requests.send(self._peer)
+            await self._leader_endpoint.send(self._peer)
             self._fetch_due()
             if not self._fetches.has_response:
                 await self._wait()

@@ -11,7 +11,7 @@ import asyncio
 import importlib
 from collections.abc import Callable
 
-from kavka.broker.requests.quiet_moments import collect_and_spare, wait_until_idle
+from kavka.broker.requests.idle_periods import collect_and_spare, wait_until_idle
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, handler_module
 
 _FIRST_PAUSE_S = 1.0
@@ -23,11 +23,11 @@ def deferred_modules() -> list[str]:
     built_on = (
         "kavka.core.group.events",
         "kavka.core.group.shard",
-        "kavka.broker.coordination.groups",
+        "kavka.broker.coordination.group_coordinators",
         "kavka.core.transaction.events",
         "kavka.core.transaction.shard",
         "kavka.core.transaction_markers.machine",
-        "kavka.broker.coordination.transactions",
+        "kavka.broker.coordination.transaction_coordinators",
         "kavka.broker.coordination.marker_appends",
         "kavka.broker.control.producer_ids",
         "kavka.core.verification.machine",

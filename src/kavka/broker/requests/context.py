@@ -9,7 +9,7 @@ from kavka.net.connection import Connection, ResponseSlot
 from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
-    from kavka.broker.requests.large import LargeRequest
+    from kavka.broker.requests.large_requests import LargeRequest
     from kavka.broker.requests.loop_time import LoopTime
     from kavka.broker.requests.served_apis import ServedApi
     from kavka.broker.requests.session import (

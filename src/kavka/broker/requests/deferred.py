@@ -12,12 +12,12 @@ The path of a Produce with acks=all after its batch was appended, while it waits
 
     api.produce       returns a `DelayedProduce`, a DeferredResponse, which it registered in the produce purgatory
                       under its partitions, with its timeout
-    requests.waiting  keeps it with its connection and lets go of the request's frame
+    pending_requests  keeps it with its connection and lets go of the request's frame
     a follower        fetches from behind the batch; `core.partition` moves the high watermark, and the replica manager
                       calls `produce_purgatory.check_and_complete(topic_partition)`
     purgatory         asks `is_complete()` of what waits for the partition, and calls `wake()` of what is (or, after
                       the timeout, of what is not)
-    requests.waiting  in the next iteration of the loop, after the code that woke it: calls `build()` of each woken
+    pending_requests  in the next iteration of the loop, after the code that woke it: calls `build()` of each woken
                       one, and gives the results to `requests.responses` as if handlers had returned them; the
                       responses of one connection leave in one send
     net.connection    sends each when all before it have left

@@ -5,7 +5,7 @@
     authorise      a request that its client may not send is refused with its API's response
     quota          the request is charged
     handle         the API's handler returns a result, or the promise of one
-    respond        the result is encoded and sent in its place, perhaps later (`requests.waiting`), throttled if quotas
+    respond        the result is encoded and sent in its place, perhaps later (`pending_requests`), throttled if quotas
                    say so
     account        its time and its errors are counted
 
@@ -31,7 +31,7 @@ from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.counters import RequestTraffic
 from kavka.broker.requests.deferred import with_result
 from kavka.broker.requests.failures import RequestFailures
-from kavka.broker.requests.large import LargeRequest
+from kavka.broker.requests.large_requests import LargeRequest
 from kavka.broker.requests.memory import (
     REQUEST_SETTING,
     RESPONSE_SETTING,
@@ -282,7 +282,7 @@ class Dispatcher:
         context.block_connection()
         # It is given up with its connection, even while it waits for memory.
         step = self._decode_on(context, large)
-        self._responses.waiting.run_step(context, step, ends_with_connection=True)
+        self._responses.pending.run_step(context, step, ends_with_connection=True)
         return None
 
     async def _decode_on(self, context: RequestContext, large: LargeRequest) -> None:
@@ -340,7 +340,7 @@ class Dispatcher:
 
     def in_second_stage(self) -> list[RequestContext]:
         """Return the requests with coroutine handlers that have not returned."""
-        return list(self._responses.waiting.tasks.values())
+        return list(self._responses.pending.tasks.values())
 
     def requests_received(self) -> int:
         """Return how many requests were understood since the start."""
@@ -348,7 +348,7 @@ class Dispatcher:
 
     async def stop(self) -> None:
         """Cancel what still waits and close all connections."""
-        self._responses.waiting.stop()
+        self._responses.pending.stop()
         for connection, state in list(self.connections.items()):
             for each in list(state.waiting):
                 each.cancel()

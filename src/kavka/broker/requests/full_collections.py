@@ -13,7 +13,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from kavka.broker.requests.quiet_moments import collect_and_spare, wait_until_idle
+from kavka.broker.requests.idle_periods import collect_and_spare, wait_until_idle
 
 _PUT_OFF: Final = 500
 """Collections of the middle generation until a full one: four million objects that live on, more than large requests

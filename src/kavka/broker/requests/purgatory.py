@@ -1,4 +1,4 @@
-"""The purgatory: `core.delayed` with one timer of the loop."""
+"""The purgatory: `core.delayed_operations` with one timer of the loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Protocol, TypeVar
 
 from kavka.broker.requests.pace import SLICE_MS
-from kavka.core.delayed import DelayedOperations, WatchedOperation
+from kavka.core.delayed_operations import DelayedOperations, WatchedOperation
 from kavka.io import Clock
 
 

@@ -14,10 +14,10 @@ from kavka.broker.requests.context import RequestContext, Responding
 from kavka.broker.requests.counters import error_finder, error_steps
 from kavka.broker.requests.deferred import DeferredResponse, LastResponse, SecondStage
 from kavka.broker.requests.failures import RequestFailures
-from kavka.broker.requests.large import Encoding, encode_slice, release_records
+from kavka.broker.requests.large_requests import Encoding, encode_slice, release_records
 from kavka.broker.requests.pace import Pace, Slices
+from kavka.broker.requests.pending_requests import PendingRequests
 from kavka.broker.requests.policies import Quota
-from kavka.broker.requests.waiting import Waiting
 from kavka.wire.apis import ApiKey
 from kavka.wire.frame import (
     EncodedResponse,
@@ -48,7 +48,7 @@ class Responses:
         self._records_times = records_times
         self.quota: Quota | None = None
         """Throttles responses; None for the trivial policy."""
-        self.waiting = Waiting(self.deliver, failures, note_work, tick_ms)
+        self.pending = PendingRequests(self.deliver, failures, note_work, tick_ms)
 
     def deliver(self, context: RequestContext, result: Any) -> None:
         """Send what a handler returned, or wait for it."""
@@ -81,9 +81,9 @@ class Responses:
         if context.large is not None and context.api.is_parallel:
             context.unblock_connection()  # a Produce that is not appended yet blocks it itself
         if isinstance(result, SecondStage):
-            self.waiting.run(context, result)
+            self.pending.run(context, result)
         else:
-            self.waiting.defer(context, result)
+            self.pending.defer(context, result)
 
     def _throttle(self, quota: Quota, context: RequestContext, response: Any) -> None:
         """Write the throttle time into a response, and mute its connection behind it."""
@@ -116,7 +116,7 @@ class Responses:
         api, header, large = context.api, context.header, context.large
         if large is not None and large.memory:
             step = self._encode_later(context, response)
-            self.waiting.run_step(context, step, partial(_release, context, response))
+            self.pending.run_step(context, step, partial(_release, context, response))
             return
         if api.may_respond_large or context.is_paced:
             self._encode_in_slices(context, response)
@@ -147,7 +147,7 @@ class Responses:
             return
         if parts is None:
             step = self._encode_on(context, response, steps, pace)
-            self.waiting.run_step(context, step, partial(_release, context, response))
+            self.pending.run_step(context, step, partial(_release, context, response))
             return
         _count_errors(context, response)
         context.connection.respond(context.slot, parts)

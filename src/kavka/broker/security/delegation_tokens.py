@@ -119,9 +119,9 @@ class DelegationTokens:
             if len(self._credentials) >= _MAX_CREDENTIALS:
                 del self._credentials[next(iter(self._credentials))]
             self._credentials[token_id, mechanism.name] = credential
-        answer = self.login(mechanism, token_id)
-        assert isinstance(answer, TokenCredential)
-        return answer
+        found = self.login(mechanism, token_id)
+        assert isinstance(found, TokenCredential)
+        return found
 
     # -- changes
 

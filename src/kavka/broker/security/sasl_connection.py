@@ -11,7 +11,7 @@ from typing import Any
 from kavka.broker.requests.session import Principal, Session
 from kavka.broker.security.sasl_mechanisms import Mechanism
 from kavka.core.sasl.conversation import Conversation, HandshakeReply, TokenReply
-from kavka.core.sasl.exchange import Answer, Challenge, Failure, Success, TokenCredential
+from kavka.core.sasl.exchange import Challenge, CheckResult, Failure, Success, TokenCredential
 from kavka.io import Clock
 from kavka.net.connection import Connection, ResponseSlot
 from kavka.net.frame_share import FrameShare
@@ -70,20 +70,20 @@ class SaslConnection:
         """Take a token without a header, and answer it alike; a failure closes the connection."""
         reply = self.token(bytes(frame))
         if isinstance(reply, TokenReply):
-            _answer_raw(connection, slot, reply)
+            _send_raw_reply(connection, slot, reply)
             return
         connection.block()
-        task = asyncio.ensure_future(self._answer_raw_later(slot, reply))
+        task = asyncio.ensure_future(self._send_raw_reply_later(slot, reply))
         waiting = connection.attachment.waiting
         waiting[task] = None
         task.add_done_callback(lambda done: waiting.pop(done, None))
 
-    async def _answer_raw_later(self, slot: ResponseSlot, later: Later) -> None:
+    async def _send_raw_reply_later(self, slot: ResponseSlot, later: Later) -> None:
         reply = await later
         if reply.closes:
             self._connection.close()
         else:
-            _answer_raw(self._connection, slot, reply)
+            _send_raw_reply(self._connection, slot, reply)
             self._connection.unblock()
 
     # -- for the handlers
@@ -103,24 +103,24 @@ class SaslConnection:
         reply = self._conversation.token(token, clock.tick_ms(), clock.now_ms())
         if isinstance(reply, TokenReply):
             return self._applied(reply)
-        answer = self._listener.mechanisms[self._conversation.tried].check(reply)
-        if isinstance(answer, Challenge | Success | Failure | TokenCredential):
-            return self._answered(answer)
-        return self._answered_later(answer)
+        result = self._listener.mechanisms[self._conversation.tried].check(reply)
+        if isinstance(result, Challenge | Success | Failure | TokenCredential):
+            return self._checked(result)
+        return self._checked_later(result)
 
-    async def _answered_later(self, checking: Awaitable[Answer]) -> TokenReply:
+    async def _checked_later(self, checking: Awaitable[CheckResult]) -> TokenReply:
         try:
-            answer = await checking
+            result = await checking
         except Exception as error:  # noqa: BLE001 - whatever keeps a token from being checked refuses its client
             # Neither text nor traceback: they may hold the token.
             log.error("SASL check failed error=%s", type(error).__name__)
-            answer = Failure("the check failed")
-        reply = self._answered(answer)
+            result = Failure("the check failed")
+        reply = self._checked(result)
         return reply if isinstance(reply, TokenReply) else await reply
 
-    def _answered(self, answer: Answer) -> TokenReply | Later:
+    def _checked(self, result: CheckResult) -> TokenReply | Later:
         clock = self._listener.clock
-        return self._applied(self._conversation.verdict(answer, clock.tick_ms(), clock.now_ms()))
+        return self._applied(self._conversation.verdict(result, clock.tick_ms(), clock.now_ms()))
 
     def _applied(self, reply: TokenReply) -> TokenReply | Later:
         """Set the session to the state of the conversation."""
@@ -146,5 +146,5 @@ class SaslConnection:
         await asyncio.sleep(self._listener.failure_delay_ms / 1000)
 
 
-def _answer_raw(connection: Connection, slot: ResponseSlot, reply: TokenReply) -> None:
+def _send_raw_reply(connection: Connection, slot: ResponseSlot, reply: TokenReply) -> None:
     connection.respond(slot, (_SIZE(len(reply.token)) + reply.token,))

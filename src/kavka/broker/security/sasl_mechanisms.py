@@ -18,8 +18,8 @@ from kavka.broker.security.scram_credentials import ScramCredentials
 from kavka.broker.security.user_classes import make_user_object
 from kavka.core.sasl.conversation import Offer
 from kavka.core.sasl.exchange import (
-    Answer,
     CheckPassword,
+    CheckResult,
     CheckToken,
     Failure,
     FindDelegationToken,
@@ -53,7 +53,7 @@ _JAVA_TOKEN_HANDLERS: Final = (
 )
 """Of Kafka's classes those that check signed tokens, as this broker does by itself."""
 
-Check = Callable[[Question], Answer | Awaitable[Answer]]
+Check = Callable[[Question], CheckResult | Awaitable[CheckResult]]
 
 
 @frozen
@@ -123,7 +123,7 @@ class Mechanisms:
 
         return begin
 
-    def _delegation_token(self, question: Question) -> Answer | Awaitable[Answer]:
+    def _delegation_token(self, question: Question) -> CheckResult | Awaitable[CheckResult]:
         assert isinstance(question, FindDelegationToken)
         if self._tokens is None:
             return Failure("delegation tokens are off: delegation.token.secret.key is not set")

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 USERS = "users"
 _AT_ONCE = 100
 _SECRETS = 5
-"""Credentials that the answers for unknown users depend on: with more, those would change more often."""
+"""Credentials that the responses for unknown users depend on: with more, those would change more often."""
 
 
 def scram_credentials(config: Mapping[str, str], user: str) -> dict[str, ScramCredential]:

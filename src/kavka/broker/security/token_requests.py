@@ -1,4 +1,4 @@
-"""The common part of requests about delegation tokens: who may ask, and the token that a secret names."""
+"""The common part of requests about delegation tokens: whether a client may ask, and the token that a secret names."""
 
 from __future__ import annotations
 

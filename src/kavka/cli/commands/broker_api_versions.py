@@ -33,12 +33,12 @@ def _act(given: Given) -> int:
             rows = broker_apis_rows(await admin.api_versions())
             return print_outcomes(shapes.BROKER_APIS, rows)
         code = 0
-        for broker, answer in (await admin.api_versions()).items():
-            if isinstance(answer, Exception):
-                print(f"{broker} -> ERROR: {spelt_together(answer)}")
+        for broker, response in (await admin.api_versions()).items():
+            if isinstance(response, Exception):
+                print(f"{broker} -> ERROR: {spelt_together(response)}")
                 code = 1
             else:
-                lines = ",\n\t".join(api_lines(answer))
+                lines = ",\n\t".join(api_lines(response))
                 print(f"{broker} -> (\n\t{lines}\n)")
         return code
 
@@ -50,9 +50,9 @@ def _failed(error: Exception) -> int:
     return 1
 
 
-def api_lines(answer: ApiVersionsResponse) -> list[str]:
+def api_lines(response: ApiVersionsResponse) -> list[str]:
     """Return a line for each API that the broker or this client speaks; `usable` is what they would agree on."""
-    served = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     return [_line(key, served.get(key)) for key in sorted({*served, *map(int, APIS)})]
 
 

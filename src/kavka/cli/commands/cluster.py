@@ -115,8 +115,8 @@ async def _cluster_id(admin: Admin, *, as_json: bool) -> None:
 
 async def _refuse_unregistration(admin: Admin, *, as_json: bool) -> int:
     """Print that with ZooKeeper a registration ends with its session alone. Kafka's exit code is 0."""
-    answers = (await admin.api_versions()).values()
-    keys = {a.api_key for v in answers if not isinstance(v, Exception) for a in v.api_keys}
+    responses = (await admin.api_versions()).values()
+    keys = {a.api_key for v in responses if not isinstance(v, Exception) for a in v.api_keys}
     without_zookeeper = ApiKey.UNREGISTER_BROKER in keys
     sentence = (
         "This release unregisters no brokers of clusters without ZooKeeper."

@@ -102,14 +102,14 @@ async def _print(admin: Admin, spec: int, wanted: Wanted, given: Given) -> int:
         rows = offset_rows(sorted(partitions), offsets)
         return print_outcomes(shapes.OFFSET, rows)
     for topic_partition in sorted(partitions):
-        answer = offsets[topic_partition]
-        if isinstance(answer, KafkaError):
+        result = offsets[topic_partition]
+        if isinstance(result, KafkaError):
             print(
-                f"Skip getting offsets for topic-partition {topic_partition} due to error: {spelt(answer)[1]}",
+                f"Skip getting offsets for topic-partition {topic_partition} due to error: {spelt(result)[1]}",
                 file=sys.stderr,
             )
-        elif answer.offset >= 0:
-            print(f"{topic_partition.topic}:{topic_partition.partition}:{answer.offset}")
+        elif result.offset >= 0:
+            print(f"{topic_partition.topic}:{topic_partition.partition}:{result.offset}")
     return 0
 
 

@@ -183,13 +183,13 @@ async def _present_ends(
 async def _compare_once(
     admin: Admin, layout: Layout, offsets: dict[TopicPartition, int], choice: _Choice
 ) -> Lag:
-    answers = await asyncio.gather(
+    results = await asyncio.gather(
         *(_fetch(admin, broker, parts, offsets, choice) for broker, parts in layout.items())
     )
     fetched: dict[TopicPartition, dict[int, ReplicaRecords]] = {
         topic_partition: {} for topic_partition in offsets
     }
-    for broker, found in zip(layout, answers, strict=True):
+    for broker, found in zip(layout, results, strict=True):
         for topic_partition, replica in found.items():
             fetched[topic_partition][broker] = replica
     return compare_round(fetched, offsets)

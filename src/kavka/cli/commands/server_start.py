@@ -163,12 +163,12 @@ async def _serve(settings: dict[str, str], started: float) -> int:
     collections = FullCollections()
     broker.dispatcher.watch_large_requests(collections.large_requests)
     requests_received = broker.dispatcher.requests_received
-    in_quiet_moments = [
+    while_idle = [
         asyncio.create_task(import_in_background(requests_received)),
         asyncio.create_task(collections.catch_up(requests_received)),
     ]
     reason = await wait_for_stop(stop_event, broker.failed)
-    for task in in_quiet_moments:
+    for task in while_idle:
         task.cancel()
     if reason is not None:
         log.error("broker stopped broker=%d reason=%s", broker.broker_id, reason)

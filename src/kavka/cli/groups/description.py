@@ -15,6 +15,7 @@ from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDesc
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.lag import Lag
 from kavka.core.group_member.steps import OffsetAndMetadata
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
@@ -247,10 +248,8 @@ def _print_members(group: GroupDescription, verbose: bool) -> None:
 
 def assignment_text(partitions: Sequence[TopicPartition]) -> str:
     """Return partitions as `t:0,1;u:0`."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in by_topic.items())
+    topics = partitions_by_topic(sorted(partitions))
+    return ";".join(f"{topic}:{','.join(map(str, parts))}" for topic, parts in topics.items())
 
 
 def _print_group_state(group: GroupDescription, verbose: bool) -> None:

@@ -21,15 +21,15 @@ def broker_apis_rows(
     return [
         {
             **_address(broker),
-            "error": error_or_none(answer),
-            "apis": [] if isinstance(answer, Exception) else _apis(answer),
+            "error": error_or_none(response),
+            "apis": [] if isinstance(response, Exception) else _apis(response),
         }
-        for broker, answer in found.items()
+        for broker, response in found.items()
     ]
 
 
-def _apis(answer: ApiVersionsResponse) -> list[Row]:
-    served = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+def _apis(response: ApiVersionsResponse) -> list[Row]:
+    served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     return [_api(key, served.get(key)) for key in sorted({*served, *map(int, APIS)})]
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kavka.cli.json_lines.lines import Row
+from kavka.core.topic_partitions import nest_by_topic
 from kavka.lake.offset_ranges import ends_to_json
 
 if TYPE_CHECKING:
@@ -115,7 +116,5 @@ def _ranges(found: Iterable[tuple[TopicPartition, int, int]]) -> list[Row]:
 
 def reloaded_row(name: str, plan: Reload, *, replaced: bool) -> Row:
     """Return the range of a reload."""
-    ranges: dict[str, dict[str, list[int]]] = {}
-    for at, bounds in sorted(plan.ranges.items()):
-        ranges.setdefault(at.topic, {})[str(at.partition)] = list(bounds)
+    ranges = nest_by_topic((at, list(bounds)) for at, bounds in plan.ranges.items())
     return {"table": name, "replace_offsets": ranges, "offsets": plan.rows, "replaced": replaced}

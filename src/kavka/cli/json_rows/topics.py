@@ -38,17 +38,17 @@ def offset_rows(
     """Return offsets in the order of the partitions."""
     rows: list[Row] = []
     for topic_partition in partitions:
-        answer = offsets[topic_partition]
+        result = offsets[topic_partition]
         offset = timestamp = None
-        if not isinstance(answer, KafkaError):
-            offset = answer.offset if answer.offset >= 0 else None
-            timestamp = answer.timestamp if answer.timestamp >= 0 else None
+        if not isinstance(result, KafkaError):
+            offset = result.offset if result.offset >= 0 else None
+            timestamp = result.timestamp if result.timestamp >= 0 else None
         rows.append(
             {
                 **of_partition(topic_partition),
                 "offset": offset,
                 "timestamp_ms": timestamp,
-                "error": error_or_none(answer),
+                "error": error_or_none(result),
             }
         )
     return rows

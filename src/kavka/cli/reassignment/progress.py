@@ -111,10 +111,10 @@ async def log_dir_states(
     found = await admin.describe_replica_log_dirs(targets)
     states = {}
     for replica, target in targets.items():
-        answer = found[replica]
-        if isinstance(answer, Exception):
-            raise answer
-        states[replica] = LogDirState(answer, target)
+        result = found[replica]
+        if isinstance(result, Exception):
+            raise result
+        states[replica] = LogDirState(result, target)
     return states
 
 

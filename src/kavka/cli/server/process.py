@@ -122,7 +122,7 @@ def listen_for_signals() -> asyncio.Event:
     """Return an event that SIGTERM and SIGINT set from now on, and the end of the supervisor if there is one.
 
     The loop's own `add_signal_handler` loses a signal when the loop's wake-up pipe is full, which is
-    full when a busy loop has a few hundred answers of the pool to take.
+    full when a busy loop has a few hundred responses of the pool to take.
     """
     loop, stop_event = asyncio.get_running_loop(), asyncio.Event()
 

@@ -1,6 +1,6 @@
 """Progress of long work on standard error: a bar where rich is installed, else a line now and then.
 
-Nothing is shown where standard error is no terminal, nor before two seconds are over: scripts and quick answers stay
+Nothing is shown where standard error is no terminal, nor before two seconds are over: scripts and quick responses stay
 as they are. Where the command prints meanwhile, nothing is shown beside it on the same terminal either.
 """
 

@@ -61,11 +61,11 @@ async def describe_acls(
     def build(_peer: Peer) -> tuple[Any, int | None]:
         return DescribeAclsRequest(**_filter(chosen)), None
 
-    answer: DescribeAclsResponse = await router.any(build, lambda a: (a.error_code,), timeout_ms)
-    refused = refusal(answer.error_code, answer.error_message)
+    response: DescribeAclsResponse = await router.any(build, lambda a: (a.error_code,), timeout_ms)
+    refused = refusal(response.error_code, response.error_message)
     if refused is not None:
         raise refused
-    return [_binding(resource, entry) for resource in answer.resources for entry in resource.acls]
+    return [_binding(resource, entry) for resource in response.resources for entry in resource.acls]
 
 
 async def create_acls(
@@ -74,12 +74,12 @@ async def create_acls(
     """See `Admin.create_acls`."""
     wanted = list(dict.fromkeys(bindings))
     request = CreateAclsRequest(creations=[_creation(binding) for binding in wanted])
-    answer: CreateAclsResponse = await router.any(
+    response: CreateAclsResponse = await router.any(
         lambda _peer: (request, None), lambda a: [row.error_code for row in a.results], timeout_ms
     )
     return {
         binding: refusal(row.error_code, row.error_message)
-        for binding, row in zip(wanted, answer.results, strict=True)
+        for binding, row in zip(wanted, response.results, strict=True)
     }
 
 
@@ -88,12 +88,12 @@ async def delete_acls(
 ) -> list[list[AclBinding] | KafkaError]:
     """See `Admin.delete_acls`."""
     request = DeleteAclsRequest(filters=[DeleteAclsRequestFilter(**_filter(f)) for f in filters])
-    answer: DeleteAclsResponse = await router.any(
+    response: DeleteAclsResponse = await router.any(
         lambda _peer: (request, None),
         lambda a: [row.error_code for row in a.filter_results],
         timeout_ms,
     )
-    return [_deleted(result) for result in answer.filter_results]
+    return [_deleted(result) for result in response.filter_results]
 
 
 def _deleted(result: Any) -> list[AclBinding] | KafkaError:

@@ -118,8 +118,8 @@ async def describe_configs(
             include_synonyms=include_synonyms,
             include_documentation=include_documentation,
         )
-        answer: DescribeConfigsResponse = await _send(router, broker_id, request, timeout_ms)
-        return answer
+        response: DescribeConfigsResponse = await _send(router, broker_id, request, timeout_ms)
+        return response
 
     found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
     groups = _by_target_broker(resources)

@@ -72,32 +72,32 @@ async def create(
         ],
         max_lifetime_ms=max_lifetime_ms,
     )
-    answer: CreateDelegationTokenResponse = await _answer(router, request, timeout_ms)
-    found = Principal(answer.principal_type, answer.principal_name)
+    response: CreateDelegationTokenResponse = await _send(router, request, timeout_ms)
+    found = Principal(response.principal_type, response.principal_name)
     return DelegationToken(
-        answer.token_id,
-        bytes(answer.hmac),
+        response.token_id,
+        bytes(response.hmac),
         found,
-        _requester(answer, found),
+        _requester(response, found),
         renewing,
-        answer.issue_timestamp_ms,
-        answer.expiry_timestamp_ms,
-        answer.max_timestamp_ms,
+        response.issue_timestamp_ms,
+        response.expiry_timestamp_ms,
+        response.max_timestamp_ms,
     )
 
 
 async def renew(router: Router, hmac: bytes, period_ms: int, timeout_ms: int | None) -> int:
     """See `Admin.renew_delegation_token`."""
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
-    answer: RenewDelegationTokenResponse = await _answer(router, request, timeout_ms)
-    return answer.expiry_timestamp_ms
+    response: RenewDelegationTokenResponse = await _send(router, request, timeout_ms)
+    return response.expiry_timestamp_ms
 
 
 async def expire(router: Router, hmac: bytes, period_ms: int, timeout_ms: int | None) -> int:
     """See `Admin.expire_delegation_token`."""
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
-    answer: ExpireDelegationTokenResponse = await _answer(router, request, timeout_ms)
-    return answer.expiry_timestamp_ms
+    response: ExpireDelegationTokenResponse = await _send(router, request, timeout_ms)
+    return response.expiry_timestamp_ms
 
 
 async def describe(
@@ -111,9 +111,9 @@ async def describe(
             for o in map(_principal, owners)
         ]
     request = DescribeDelegationTokenRequest(owners=asked)
-    answer: DescribeDelegationTokenResponse = await _answer(router, request, timeout_ms)
+    response: DescribeDelegationTokenResponse = await _send(router, request, timeout_ms)
     found = []
-    for row in answer.tokens:
+    for row in response.tokens:
         owner = Principal(row.principal_type, row.principal_name)
         token = DelegationToken(
             row.token_id,
@@ -129,12 +129,12 @@ async def describe(
     return found
 
 
-async def _answer(router: Router, request: Any, timeout_ms: int | None) -> Any:
-    answer = await router.any(plain(request), lambda a: (a.error_code,), timeout_ms)
-    refused = refusal(answer.error_code)
+async def _send(router: Router, request: Any, timeout_ms: int | None) -> Any:
+    response = await router.any(plain(request), lambda a: (a.error_code,), timeout_ms)
+    refused = refusal(response.error_code)
     if refused is not None:
         raise refused
-    return answer
+    return response
 
 
 def _principal(given: Principal | str) -> Principal:
@@ -142,6 +142,6 @@ def _principal(given: Principal | str) -> Principal:
 
 
 def _requester(row: Any, owner: Principal) -> Principal:
-    """Return who asked for a token; versions below 3 do not say it."""
+    """Return the requester of a token; versions below 3 do not have it."""
     name = row.token_requester_principal_name
     return Principal(row.token_requester_principal_type, name) if name else owner

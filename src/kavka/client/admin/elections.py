@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, plain, refusal
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.messages.elect_leaders import (
@@ -33,26 +34,23 @@ async def elect_leaders(
     """See `Admin.elect_leaders`."""
     topics = None
     if partitions is not None:
-        by_topic: dict[str, list[int]] = {}
-        for topic_partition in partitions:
-            by_topic.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         topics = [
             ElectLeadersRequestTopic(topic=name, partitions=numbers)
-            for name, numbers in by_topic.items()
+            for name, numbers in partitions_by_topic(partitions).items()
         ]
     request = ElectLeadersRequest(
         election_type=election_type,
         topic_partitions=topics,
         timeout_ms=router.timeout_ms(timeout_ms),
     )
-    answer: ElectLeadersResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: ElectLeadersResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code)
+    whole = refusal(response.error_code)
     if whole is not None:
         raise whole
     return {
         TopicPartition(topic.topic, part.partition_id): refusal(part.error_code, part.error_message)
-        for topic in answer.replica_election_results
+        for topic in response.replica_election_results
         for part in topic.partition_result
     }

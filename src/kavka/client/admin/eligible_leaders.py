@@ -35,27 +35,27 @@ async def eligible_leaders(
             topics=topics, response_partition_limit=page_size, cursor=cursor
         )
         try:
-            answer: DescribeTopicPartitionsResponse = await router.any(
+            response: DescribeTopicPartitionsResponse = await router.any(
                 plain(request), lambda _: (), timeout_ms
             )
         except KafkaError as error:
             if error.code is ErrorCode.UNSUPPORTED_VERSION:
                 return {}
             raise
-        _collect(answer, found)
-        if answer.next_cursor is None:
+        _collect(response, found)
+        if response.next_cursor is None:
             break
         cursor = DescribeTopicPartitionsRequestCursor(
-            topic_name=answer.next_cursor.topic_name,
-            partition_index=answer.next_cursor.partition_index,
+            topic_name=response.next_cursor.topic_name,
+            partition_index=response.next_cursor.partition_index,
         )
     return found
 
 
 def _collect(
-    answer: DescribeTopicPartitionsResponse, found: dict[TopicPartition, EligibleLeaders]
+    response: DescribeTopicPartitionsResponse, found: dict[TopicPartition, EligibleLeaders]
 ) -> None:
-    for topic in answer.topics:
+    for topic in response.topics:
         for part in topic.partitions:
             found[TopicPartition(topic.name or "", part.partition_index)] = EligibleLeaders(
                 _optional(part.eligible_leader_replicas), _optional(part.last_known_elr)

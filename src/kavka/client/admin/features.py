@@ -48,16 +48,16 @@ async def describe_features(router: Router, timeout_ms: int | None) -> FeatureMe
     """See `Admin.describe_features`."""
     name, version = SOFTWARE
     request = ApiVersionsRequest(client_software_name=name, client_software_version=version)
-    answer: ApiVersionsResponse = await router.any(
+    response: ApiVersionsResponse = await router.any(
         plain(request), lambda a: (a.error_code,), timeout_ms
     )
-    refused = refusal(answer.error_code)
+    refused = refusal(response.error_code)
     if refused is not None:
         raise refused
     return FeatureMetadata(
-        {one.name: (one.min_version, one.max_version) for one in answer.supported_features},
-        {one.name: one.max_version_level for one in answer.finalized_features},
-        answer.finalized_features_epoch,
+        {one.name: (one.min_version, one.max_version) for one in response.supported_features},
+        {one.name: one.max_version_level for one in response.finalized_features},
+        response.finalized_features_epoch,
     )
 
 
@@ -83,10 +83,10 @@ async def update_features(
             request.feature_updates.append(row)
         return request, version
 
-    answer: UpdateFeaturesResponse = await router.controller(
+    response: UpdateFeaturesResponse = await router.controller(
         build, lambda a: (a.error_code,), timeout_ms
     )
-    refused = refusal(answer.error_code, answer.error_message)
+    refused = refusal(response.error_code, response.error_message)
     if refused is not None:
         raise refused
-    return {one.feature: refusal(one.error_code, one.error_message) for one in answer.results}
+    return {one.feature: refusal(one.error_code, one.error_message) for one in response.results}

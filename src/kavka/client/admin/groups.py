@@ -12,6 +12,7 @@ from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -93,14 +94,14 @@ async def list_groups(
 
     await router.cluster.refresh()
     brokers = list(router.cluster.metadata.brokers)
-    answers = await router.gather(
+    results = await router.gather(
         (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
     )
     found: dict[str, GroupListing] = {}
-    for answer in answers.values():
-        if isinstance(answer, BaseException):
-            raise answer
-        response: ListGroupsResponse = answer
+    for result in results.values():
+        if isinstance(result, BaseException):
+            raise result
+        response: ListGroupsResponse = result
         refused = refusal(response.error_code)
         if refused is not None:
             raise refused
@@ -120,10 +121,10 @@ async def describe_groups(
         request = DescribeGroupsRequest(
             groups=[group_id], include_authorized_operations=include_operations
         )
-        answer: DescribeGroupsResponse = await router.coordinator(
+        response: DescribeGroupsResponse = await router.coordinator(
             group_id, plain(request), lambda a: (g.error_code for g in a.groups), timeout_ms
         )
-        group = answer.groups[0]
+        group = response.groups[0]
         refused = refusal(group.error_code, None, f"group {group_id}")
         if refused is not None:
             if refused.code is not ErrorCode.GROUP_ID_NOT_FOUND:
@@ -175,13 +176,13 @@ async def delete_groups(
     """See `Admin.delete_groups`."""
 
     async def ask(group_id: str) -> None:
-        answer = await router.coordinator(
+        response = await router.coordinator(
             group_id,
             plain(DeleteGroupsRequest(groups_names=[group_id])),
             lambda a: (r.error_code for r in a.results),
             timeout_ms,
         )
-        refused = refusal(answer.results[0].error_code, None, f"group {group_id}")
+        refused = refusal(response.results[0].error_code, None, f"group {group_id}")
         if refused is not None:
             raise refused
 
@@ -219,11 +220,11 @@ async def remove_members(
         ]
         return LeaveGroupRequest(group_id=group_id, members=members), version
 
-    answer = await router.coordinator(group_id, build, lambda a: (a.error_code,), timeout_ms)
-    refused = refusal(answer.error_code)
+    response = await router.coordinator(group_id, build, lambda a: (a.error_code,), timeout_ms)
+    refused = refusal(response.error_code)
     if refused is not None:
         raise refused
-    return {m.group_instance_id or m.member_id: refusal(m.error_code) for m in answer.members}
+    return {m.group_instance_id or m.member_id: refusal(m.error_code) for m in response.members}
 
 
 async def list_group_offsets(
@@ -246,14 +247,14 @@ async def list_group_offsets(
         versions.append(version)
         return fetch_request(group_id, wanted, version, require_stable), version
 
-    def codes(answer: Any) -> Iterable[int]:
-        for group in answer.groups or (answer,):
+    def codes(response: Any) -> Iterable[int]:
+        for group in response.groups or (response,):
             yield group.error_code
             for topic in group.topics:  # offsets of open transactions are waited for
                 yield from (part.error_code for part in topic.partitions)
 
-    answer = await router.coordinator(group_id, build, codes, timeout_ms)
-    return fetched_offsets(answer, versions[-1])
+    response = await router.coordinator(group_id, build, codes, timeout_ms)
+    return fetched_offsets(response, versions[-1])
 
 
 async def alter_group_offsets(
@@ -263,25 +264,27 @@ async def alter_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_group_offsets`."""
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for topic_partition, given in offsets.items():
-        committed = (
-            OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
-        )
-        part = OffsetCommitRequestPartition(
-            partition_index=topic_partition[1],
-            committed_offset=committed.offset,
-            committed_leader_epoch=committed.leader_epoch,
-            committed_metadata=committed.metadata,
-        )
-        topics.setdefault(topic_partition[0], []).append(part)
+    topics = group_by_topic(
+        (topic_partition, _commit_part(topic_partition[1], given))
+        for topic_partition, given in offsets.items()
+    )
     request = OffsetCommitRequest(
         group_id=group_id,
         generation_id_or_member_epoch=-1,
         topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in topics.items()],
     )
-    answer = await router.coordinator(group_id, plain(request), _partition_codes, timeout_ms)
-    return _partition_outcomes(answer)
+    response = await router.coordinator(group_id, plain(request), _partition_codes, timeout_ms)
+    return _partition_outcomes(response)
+
+
+def _commit_part(partition: int, given: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
+    committed = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+    return OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        committed_metadata=committed.metadata,
+    )
 
 
 async def delete_group_offsets(
@@ -291,32 +294,33 @@ async def delete_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.delete_group_offsets`."""
-    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    topics = group_by_topic(
+        (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
+        for topic_partition in partitions
+    )
     request = OffsetDeleteRequest(
         group_id=group_id,
         topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in topics.items()],
     )
-    answer = await router.coordinator(
+    response = await router.coordinator(
         group_id, plain(request), lambda a: (a.error_code,), timeout_ms
     )
-    refused = refusal(answer.error_code, None, f"group {group_id}")
+    refused = refusal(response.error_code, None, f"group {group_id}")
     if refused is not None:
         raise refused
-    return _partition_outcomes(answer)
+    return _partition_outcomes(response)
 
 
-def _partition_codes(answer: Any) -> Iterable[int]:
-    return (part.error_code for topic in answer.topics for part in topic.partitions)
+def _partition_codes(response: Any) -> Iterable[int]:
+    return (part.error_code for topic in response.topics for part in topic.partitions)
 
 
-def _partition_outcomes(answer: Any) -> dict[TopicPartition, KafkaError | None]:
+def _partition_outcomes(response: Any) -> dict[TopicPartition, KafkaError | None]:
     return {
         (topic_partition := TopicPartition(topic.name, part.partition_index)): refusal(
             part.error_code, None, str(topic_partition)
         )
-        for topic in answer.topics
+        for topic in response.topics
         for part in topic.partitions
     }
 

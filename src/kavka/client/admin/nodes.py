@@ -53,7 +53,7 @@ async def describe_cluster(
     """See `Admin.describe_cluster`."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=include_operations)
     try:
-        answer: DescribeClusterResponse = await router.any(
+        response: DescribeClusterResponse = await router.any(
             plain(request), lambda a: (a.error_code,), timeout_ms
         )
     except KafkaError as error:
@@ -64,15 +64,17 @@ async def describe_cluster(
         return ClusterDescription(
             known.cluster_id, known.controller_id, list(known.brokers.values())
         )
-    refused = refusal(answer.error_code, answer.error_message)
+    refused = refusal(response.error_code, response.error_message)
     if refused is not None:
         raise refused
-    brokers = [BrokerAddress(BrokerId(b.broker_id), b.host, b.port, b.rack) for b in answer.brokers]
+    brokers = [
+        BrokerAddress(BrokerId(b.broker_id), b.host, b.port, b.rack) for b in response.brokers
+    ]
     return ClusterDescription(
-        answer.cluster_id,
-        BrokerId(answer.controller_id),
+        response.cluster_id,
+        BrokerId(response.controller_id),
         brokers,
-        authorized_operations(answer.cluster_authorized_operations),
+        authorized_operations(response.cluster_authorized_operations),
     )
 
 
@@ -103,18 +105,18 @@ async def describe_log_dirs(
     )
 
     async def ask(broker_id: BrokerId) -> dict[str, LogDir]:
-        answer: DescribeLogDirsResponse = await router.broker(
+        response: DescribeLogDirsResponse = await router.broker(
             broker_id, plain(request), lambda _: (), timeout_ms
         )
-        refused = refusal(answer.error_code)
+        refused = refusal(response.error_code)
         if refused is not None:
             raise refused
-        return _log_dirs(answer)
+        return _log_dirs(response)
 
     return await router.gather((a.broker_id, ask(a.broker_id)) for a in addresses)
 
 
-def _log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDir]:
+def _log_dirs(response: DescribeLogDirsResponse) -> dict[str, LogDir]:
     return {
         result.log_dir: LogDir(
             refusal(result.error_code),
@@ -128,7 +130,7 @@ def _log_dirs(answer: DescribeLogDirsResponse) -> dict[str, LogDir]:
             result.total_bytes,
             result.usable_bytes,
         )
-        for result in answer.results
+        for result in response.results
     }
 
 

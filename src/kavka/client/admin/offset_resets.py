@@ -136,8 +136,8 @@ async def _listed(
 ) -> dict[TopicPartition, int]:
     found = {}
     wanted = dict.fromkeys(partitions, spec)
-    for topic_partition, answer in (await admin.list_offsets(wanted)).items() if wanted else ():
-        if not isinstance(answer, OffsetAndTimestamp):
-            raise answer
-        found[topic_partition] = answer.offset
+    for topic_partition, result in (await admin.list_offsets(wanted)).items() if wanted else ():
+        if not isinstance(result, OffsetAndTimestamp):
+            raise result
+        found[topic_partition] = result.offset
     return found

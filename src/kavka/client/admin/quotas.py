@@ -48,15 +48,15 @@ async def describe_client_quotas(
     request = DescribeClientQuotasRequest(
         components=[_component(component) for component in components], strict=strict
     )
-    answer = await router.any(plain(request), lambda answer: [answer.error_code], timeout_ms)
-    error = refusal(answer.error_code, answer.error_message)
+    response = await router.any(plain(request), lambda response: [response.error_code], timeout_ms)
+    error = refusal(response.error_code, response.error_message)
     if error is not None:
         raise error
     return {
         _entity({part.entity_type: part.entity_name for part in entry.entity}): {
             value.key: value.value for value in entry.values
         }
-        for entry in answer.entries or []
+        for entry in response.entries or []
     }
 
 
@@ -98,12 +98,14 @@ async def alter_client_quotas(
         for entity, quotas in changes.items()
     ]
     request = AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
-    answer = await router.any(
-        plain(request), lambda answer: [entry.error_code for entry in answer.entries], timeout_ms
+    response = await router.any(
+        plain(request),
+        lambda response: [entry.error_code for entry in response.entries],
+        timeout_ms,
     )
     return {
         _entity({part.entity_type: part.entity_name for part in entry.entity}): refusal(
             entry.error_code, entry.error_message
         )
-        for entry in answer.entries
+        for entry in response.entries
     }

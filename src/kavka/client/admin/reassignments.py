@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, plain, refusal
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.messages.alter_partition_reassignments import (
@@ -38,22 +39,22 @@ async def list_reassignments(
     if partitions is not None:
         topics = [
             ListPartitionReassignmentsRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in _by_topic(partitions).items()
+            for name, numbers in partitions_by_topic(partitions).items()
         ]
     request = ListPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
     )
-    answer: ListPartitionReassignmentsResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: ListPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    error = refusal(answer.error_code, answer.error_message)
+    error = refusal(response.error_code, response.error_message)
     if error is not None:
         raise error
     return {
         TopicPartition(topic.name, part.partition_index): Reassignment(
             tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
         )
-        for topic in answer.topics
+        for topic in response.topics
         for part in topic.partitions
     }
 
@@ -74,31 +75,24 @@ async def alter_reassignments(
                 for number in numbers
             ],
         )
-        for name, numbers in _by_topic(targets).items()
+        for name, numbers in partitions_by_topic(targets).items()
     ]
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
     )
-    answer: AlterPartitionReassignmentsResponse = await router.controller(
-        plain(request), lambda answer: (answer.error_code,), timeout_ms
+    response: AlterPartitionReassignmentsResponse = await router.controller(
+        plain(request), lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code, answer.error_message)
+    whole = refusal(response.error_code, response.error_message)
     if whole is not None:
         return dict.fromkeys(targets, whole)
     return {
         TopicPartition(topic.name, part.partition_index): refusal(
             part.error_code, part.error_message
         )
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic_partition in partitions:
-        found.setdefault(topic_partition.topic, []).append(topic_partition.partition)
-    return found
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, refusal
-from kavka.client.leader_requests import Answers, send_until_answered
+from kavka.client.leader_requests import Results, send_until_answered
 from kavka.client.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -16,6 +16,7 @@ from kavka.client.list_offsets import (
     OffsetAndTimestamp,
     list_offsets,
 )
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.delete_records import (
@@ -64,19 +65,22 @@ async def delete_records(
         TopicPartition(*topic_partition): offset for topic_partition, offset in before.items()
     }
 
-    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Answers[int]:
-        topics: dict[str, list[DeleteRecordsRequestPartition]] = {}
-        for topic_partition in partitions:
-            part = DeleteRecordsRequestPartition(
-                partition_index=topic_partition.partition, offset=offsets[topic_partition]
+    async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Results[int]:
+        topics = group_by_topic(
+            (
+                topic_partition,
+                DeleteRecordsRequestPartition(
+                    partition_index=topic_partition.partition, offset=offsets[topic_partition]
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition in partitions
+        )
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsRequestTopic(name=t, partitions=p) for t, p in topics.items()],
             timeout_ms=limit_ms,
         )
         peer = await router.cluster.peer(leader)
-        answer: DeleteRecordsResponse = await peer.send(
+        response: DeleteRecordsResponse = await peer.send(
             request, timeout_ms=router.cluster.request_timeout_ms
         )
         return {
@@ -84,7 +88,7 @@ async def delete_records(
                 result.error_code, None, str(topic_partition)
             )
             or result.low_watermark
-            for topic in answer.topics
+            for topic in response.topics
             for result in topic.partitions
         }
 

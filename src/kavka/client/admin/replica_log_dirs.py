@@ -50,11 +50,11 @@ async def describe_replica_log_dirs(
             name: [replica.partition for replica in here if replica.topic == name]
             for name in dict.fromkeys(replica.topic for replica in here)
         }
-        answer = (await describe_log_dirs(router, [broker_id], topics, timeout_ms))[broker_id]
-        if isinstance(answer, Exception):
-            raise answer
+        result = (await describe_log_dirs(router, [broker_id], topics, timeout_ms))[broker_id]
+        if isinstance(result, Exception):
+            raise result
         found: dict[Replica, ReplicaLogDirs] = {}
-        for path, log_dir in answer.items():
+        for path, log_dir in result.items():
             for topic_partition, held in log_dir.replicas.items():
                 replica = Replica(topic_partition.topic, topic_partition.partition, broker_id)
                 known = found.get(replica, ReplicaLogDirs())
@@ -66,12 +66,12 @@ async def describe_replica_log_dirs(
         return found
 
     brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in wanted)
-    answers = await router.gather((broker, ask(broker)) for broker in brokers)
+    results = await router.gather((broker, ask(broker)) for broker in brokers)
     outcomes: dict[Replica, ReplicaLogDirs | Exception] = {}
     for replica in wanted:
-        answer = answers[BrokerId(replica.broker_id)]
+        result = results[BrokerId(replica.broker_id)]
         outcomes[replica] = (
-            answer if isinstance(answer, Exception) else answer.get(replica, ReplicaLogDirs())
+            result if isinstance(result, Exception) else result.get(replica, ReplicaLogDirs())
         )
     return outcomes
 
@@ -83,24 +83,24 @@ async def alter_replica_log_dirs(
 
     async def ask(broker_id: BrokerId) -> dict[TopicPartition, KafkaError | None]:
         request = _request({r: path for r, path in targets.items() if r.broker_id == broker_id})
-        answer: AlterReplicaLogDirsResponse = await router.broker(
+        response: AlterReplicaLogDirsResponse = await router.broker(
             broker_id, plain(request), lambda _: (), timeout_ms
         )
         return {
             TopicPartition(topic.topic_name, part.partition_index): refusal(part.error_code)
-            for topic in answer.results
+            for topic in response.results
             for part in topic.partitions
         }
 
     brokers = dict.fromkeys(BrokerId(replica.broker_id) for replica in targets)
-    answers = await router.gather((broker, ask(broker)) for broker in brokers)
+    results = await router.gather((broker, ask(broker)) for broker in brokers)
     outcomes: dict[Replica, Exception | None] = {}
     for replica in targets:
-        answer = answers[BrokerId(replica.broker_id)]
-        if isinstance(answer, Exception):
-            outcomes[replica] = answer
+        result = results[BrokerId(replica.broker_id)]
+        if isinstance(result, Exception):
+            outcomes[replica] = result
         else:
-            outcomes[replica] = answer[TopicPartition(replica.topic, replica.partition)]
+            outcomes[replica] = result[TopicPartition(replica.topic, replica.partition)]
     return outcomes
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, refusal
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.io import Buffer
@@ -40,12 +41,17 @@ async def fetch_replicas(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, ReplicaRecords | KafkaError]:
     """See `Admin.fetch_replicas`."""
-    topics: dict[str, list[FetchRequestPartition]] = {}
-    for topic_partition, offset in offsets.items():
-        part = FetchRequestPartition(
-            partition=topic_partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+    topics = group_by_topic(
+        (
+            topic_partition,
+            FetchRequestPartition(
+                partition=topic_partition.partition,
+                fetch_offset=offset,
+                partition_max_bytes=max_bytes,
+            ),
         )
-        topics.setdefault(topic_partition.topic, []).append(part)
+        for topic_partition, offset in offsets.items()
+    )
     request = FetchRequest(
         replica_id=DEBUGGING_REPLICA,
         max_wait_ms=max_wait_ms,
@@ -56,15 +62,15 @@ async def fetch_replicas(
     def build(peer: Peer) -> tuple[FetchRequest, int]:
         return request, peer.version_of(ApiKey.FETCH, _LAST_WITH_NAMES)
 
-    answer: FetchResponse = await router.broker(
-        broker_id, build, lambda answer: (answer.error_code,), timeout_ms
+    response: FetchResponse = await router.broker(
+        broker_id, build, lambda response: (response.error_code,), timeout_ms
     )
-    whole = refusal(answer.error_code)
+    whole = refusal(response.error_code)
     if whole is not None:
         raise whole
     return {
         TopicPartition(topic.topic, part.partition_index): refusal(part.error_code) or _found(part)
-        for topic in answer.responses
+        for topic in response.responses
         for part in topic.partitions
     }
 

@@ -50,13 +50,13 @@ class Router:
     ) -> dict[str, Any]:
         """Ask the controller about several things; only those that it could not take yet are asked about again.
 
-        `outcomes` takes an answer apart into (error code, outcome) by name. Raise only when nothing was answered.
+        `outcomes` takes a response apart into (error code, outcome) by name. Raise only when nothing was answered.
         """
         left = list(names)
         found: dict[str, Any] = {}
 
-        def codes(answer: Any) -> Iterable[int]:
-            got = outcomes(answer)
+        def codes(response: Any) -> Iterable[int]:
+            got = outcomes(response)
             found.update((name, outcome) for name, (_, outcome) in got.items())
             again = {n: code for n, (code, _) in got.items() if ErrorCode.of(code) in _NOT_YET}
             if again:
@@ -105,7 +105,7 @@ class Router:
             async with asyncio.timeout(limit_ms / 1000):
                 while True:
                     try:
-                        answer = await self._send_once(find, build, codes)
+                        response = await self._send_once(find, build, codes)
                     except KafkaError as error:
                         last = error
                         if not error.retriable or attempt >= self._retries:
@@ -115,7 +115,7 @@ class Router:
                         if attempt >= self._retries:
                             raise
                     else:
-                        return answer
+                        return response
                     self.cluster.mark_stale()
                     await self.cluster.back_off(attempt)
                     attempt += 1
@@ -128,14 +128,14 @@ class Router:
     ) -> Any:
         peer = await find()
         request, version = build(peer)
-        answer = await peer.send(request, version, timeout_ms=self.cluster.request_timeout_ms)
-        for number in codes(answer):
+        response = await peer.send(request, version, timeout_ms=self.cluster.request_timeout_ms)
+        for number in codes(response):
             code = ErrorCode.of(number)
             if code in _WRONG_BROKER:
                 if code is ErrorCode.NOT_CONTROLLER:
                     await self.cluster.refresh()
                 raise KafkaError(code)
-        return answer
+        return response
 
     async def gather(self, calls: Iterable[tuple[T, Awaitable[Any]]]) -> dict[T, Any]:
         """Run calls side by side; return what each gave, or its error as a value."""

@@ -95,9 +95,9 @@ async def create_topics(
         return request, version
 
     def outcomes(
-        answer: CreateTopicsResponse,
+        response: CreateTopicsResponse,
     ) -> dict[str, tuple[int, CreatedTopic | KafkaError]]:
-        return {topic.name: (topic.error_code, _created(topic)) for topic in answer.topics}
+        return {topic.name: (topic.error_code, _created(topic)) for topic in response.topics}
 
     found = await router.controller_each(wanted, build, outcomes, timeout_ms)
     router.cluster.mark_stale()
@@ -144,10 +144,10 @@ async def delete_topics(
             return DeleteTopicsRequest(topics=topics, timeout_ms=limit_ms), version
         return DeleteTopicsRequest(topic_names=left, timeout_ms=limit_ms), version
 
-    def outcomes(answer: DeleteTopicsResponse) -> dict[str, tuple[int, KafkaError | None]]:
+    def outcomes(response: DeleteTopicsResponse) -> dict[str, tuple[int, KafkaError | None]]:
         return {
             topic.name or "": (topic.error_code, refusal(topic.error_code, topic.error_message))
-            for topic in answer.responses
+            for topic in response.responses
         }
 
     found = await router.controller_each(dict.fromkeys(names), build, outcomes, timeout_ms)
@@ -171,10 +171,10 @@ async def create_partitions(
         )
         return request, None
 
-    def outcomes(answer: CreatePartitionsResponse) -> dict[str, tuple[int, KafkaError | None]]:
+    def outcomes(response: CreatePartitionsResponse) -> dict[str, tuple[int, KafkaError | None]]:
         return {
             topic.name: (topic.error_code, refusal(topic.error_code, topic.error_message))
-            for topic in answer.results
+            for topic in response.results
         }
 
     found = await router.controller_each(topics, build, outcomes, timeout_ms)
@@ -226,10 +226,10 @@ async def _request_metadata(
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=include_operations,
     )
-    answer: MetadataResponse = await router.any(plain(request), lambda _: (), timeout_ms)
+    response: MetadataResponse = await router.any(plain(request), lambda _: (), timeout_ms)
     cache = MetadataCache(0)
-    cache.update(answer, 0, None)
-    for topic in answer.topics:
+    cache.update(response, 0, None)
+    for topic in response.topics:
         if topic.name in cache.topics:
             allowed = authorized_operations(topic.topic_authorized_operations)
             known = cache.topics[topic.name]

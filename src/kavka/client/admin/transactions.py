@@ -9,6 +9,7 @@ from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
 from kavka.client.producer.transaction_requests import version_of
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transactional_producer.state import PreparedTxnState
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -102,14 +103,14 @@ async def list_transactions(
 
     await router.cluster.refresh()
     brokers = list(router.cluster.metadata.brokers)
-    answers = await router.gather(
+    results = await router.gather(
         (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
     )
     found: dict[BrokerId, list[TransactionListing]] = {}
-    for broker_id, answer in answers.items():
-        if isinstance(answer, BaseException):
-            raise answer
-        response: ListTransactionsResponse = answer
+    for broker_id, result in results.items():
+        if isinstance(result, BaseException):
+            raise result
+        response: ListTransactionsResponse = result
         refused = refusal(response.error_code)
         if refused is not None:
             raise refused
@@ -126,14 +127,14 @@ async def describe_transactions(
     """See `Admin.describe_transactions`."""
 
     async def ask(transactional_id: str) -> TransactionDescription:
-        answer: DescribeTransactionsResponse = await router.coordinator(
+        response: DescribeTransactionsResponse = await router.coordinator(
             transactional_id,
             plain(DescribeTransactionsRequest(transactional_ids=[transactional_id])),
             lambda a: (t.error_code for t in a.transaction_states),
             timeout_ms,
             CoordinatorKind.TRANSACTION,
         )
-        found = answer.transaction_states[0]
+        found = response.transaction_states[0]
         refused = refusal(found.error_code, None, f"transactional id {transactional_id}")
         if refused is not None:
             raise refused
@@ -162,7 +163,7 @@ async def describe_producers(
     async def ask(
         broker: BrokerId, group: list[TopicPartition]
     ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
-        answer: DescribeProducersResponse = await router.broker(
+        response: DescribeProducersResponse = await router.broker(
             broker, plain(_producers_request(group)), lambda a: (), timeout_ms
         )
         return {
@@ -170,7 +171,7 @@ async def describe_producers(
                 part.error_code, part.error_message, str(topic_partition)
             )
             or _states(part)
-            for topic in answer.topics
+            for topic in response.topics
             for part in topic.partitions
         }
 
@@ -186,13 +187,10 @@ async def describe_producers(
 
 
 def _producers_request(partitions: Iterable[TopicPartition]) -> DescribeProducersRequest:
-    topics: dict[str, list[int]] = {}
-    for topic_partition in partitions:
-        topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
     return DescribeProducersRequest(
         topics=[
             DescribeProducersRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in topics.items()
+            for name, numbers in partitions_by_topic(partitions).items()
         ]
     )
 
@@ -229,7 +227,7 @@ async def abort_transaction(
     async def ask(
         broker: BrokerId, group: list[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | bool]:
-        answer: WriteTxnMarkersResponse = await router.broker(
+        response: WriteTxnMarkersResponse = await router.broker(
             broker, plain(WriteTxnMarkersRequest(markers=[marker])), lambda a: (), timeout_ms
         )
         return {
@@ -237,7 +235,7 @@ async def abort_transaction(
                 part.error_code, None, str(hanging.topic_partition)
             )
             or True
-            for written in answer.markers
+            for written in response.markers
             for topic in written.topics
             for part in topic.partitions
         }
@@ -270,10 +268,10 @@ async def end_transaction(
     def build(peer: Peer) -> tuple[EndTxnRequest, int]:
         return request, version_of(peer, ApiKey.END_TXN, peer.transaction_version)
 
-    answer: EndTxnResponse = await router.coordinator(
+    response: EndTxnResponse = await router.coordinator(
         transactional_id, build, lambda a: (a.error_code,), timeout_ms, CoordinatorKind.TRANSACTION
     )
-    refused = refusal(answer.error_code, None, f"transaction {transactional_id} {state}")
+    refused = refusal(response.error_code, None, f"transaction {transactional_id} {state}")
     if refused is not None:
         raise refused
 
@@ -287,14 +285,14 @@ async def fence_producers(
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=_MIN_TIMEOUT_MS
         )
-        answer: InitProducerIdResponse = await router.coordinator(
+        response: InitProducerIdResponse = await router.coordinator(
             transactional_id,
             plain(request),
             lambda a: (a.error_code,),
             timeout_ms,
             CoordinatorKind.TRANSACTION,
         )
-        refused = refusal(answer.error_code, None, f"transactional id {transactional_id}")
+        refused = refusal(response.error_code, None, f"transactional id {transactional_id}")
         if refused is not None:
             raise refused
 

@@ -77,12 +77,12 @@ async def describe(
         names = [DescribeUserScramCredentialsRequestUserName(name=user) for user in users]
         if not names:
             return {}
-    answer: DescribeUserScramCredentialsResponse = await router.any(
+    response: DescribeUserScramCredentialsResponse = await router.any(
         plain(DescribeUserScramCredentialsRequest(users=names)),
         lambda a: (a.error_code,),
         timeout_ms,
     )
-    refused = refusal(answer.error_code, answer.error_message)
+    refused = refusal(response.error_code, response.error_message)
     if refused is not None:
         raise refused
     return {
@@ -91,7 +91,7 @@ async def describe(
             ScramCredentialInfo(_name_of(info.mechanism), info.iterations)
             for info in result.credential_infos
         ]
-        for result in answer.results
+        for result in response.results
     }
 
 
@@ -129,11 +129,11 @@ async def alter(
         return request, None
 
     def outcomes(
-        answer: AlterUserScramCredentialsResponse,
+        response: AlterUserScramCredentialsResponse,
     ) -> Mapping[str, tuple[int, KafkaError | None]]:
         return {
             result.user: (result.error_code, refusal(result.error_code, result.error_message))
-            for result in answer.results
+            for result in response.results
         }
 
     users = dict.fromkeys(change.user for change in changes)

@@ -83,7 +83,7 @@ GoBack = Callable[[TopicPartition, int, int], bool]
 
 
 class Chunk(NamedTuple):
-    """Batches of one partition as one answer brought them, without those that must not be seen."""
+    """Batches of one partition as one response brought them, without those that must not be seen."""
 
     buffer: Buffer
     headers: list[BatchHeader]

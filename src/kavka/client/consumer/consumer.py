@@ -291,7 +291,7 @@ class Consumer(Client):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         self._counts.polling()
-        if self._fetcher.holds_up_answers:  # a loop of polls would keep it in the socket
+        if self._fetcher.holds_up_responses:  # a loop of polls would keep it in the socket
             with self._polls.until_closed():
                 await asyncio.sleep(0)
         while True:
@@ -361,11 +361,11 @@ class Consumer(Client):
     async def seek_to_time(self, timestamps_ms: Mapping[TopicPartition, int]) -> None:
         """Read on at the first record that is not older than the time; without one, at the end."""
         found = await self.offsets_for_times(timestamps_ms)
-        for topic_partition, answer in found.items():
-            if answer is None:
+        for topic_partition, result in found.items():
+            if result is None:
                 self._seeker.reset([topic_partition], ResetPolicy.LATEST)
             else:
-                self.seek(topic_partition, answer.offset)
+                self.seek(topic_partition, result.offset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""

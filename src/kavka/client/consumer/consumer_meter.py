@@ -93,10 +93,10 @@ class ConsumerMeter(ClientMeter):
 
     def _of_fetches(self, now_ms: int, states: list[PartitionState]) -> Named:
         yield from _consumed(list(self._topics.values()), now_ms)
-        fetches = self.answers(ApiKey.FETCH, now_ms)
+        fetches = self.responses(ApiKey.FETCH, now_ms)
         yield from occurrences("fetch", fetches)
         yield from spread("fetch-latency", fetches)
-        yield from spread("fetch-size", self.answer_bytes(ApiKey.FETCH, now_ms))
+        yield from spread("fetch-size", self.response_bytes(ApiKey.FETCH, now_ms))
         lags = [lag for lag in map(_lag, states) if not isnan(lag)]
         yield "records-lag-max", max(lags, default=_NO_LAG)
         leads = [lead for lead in map(_lead, states) if not isnan(lead)]
@@ -105,10 +105,10 @@ class ConsumerMeter(ClientMeter):
     def _of_group(self, now_ms: int, assigned: int) -> Named:
         yield "assigned-partitions", assigned
         for name, time, key in _REQUESTS:
-            answers = self.answers(key, now_ms)
-            yield from occurrences(name, answers)
-            yield from spread(time, answers)
-        beat_s = self.seconds_since_answer(ApiKey.HEARTBEAT, now_ms)
+            responses = self.responses(key, now_ms)
+            yield from occurrences(name, responses)
+            yield from spread(time, responses)
+        beat_s = self.seconds_since_response(ApiKey.HEARTBEAT, now_ms)
         yield "last-heartbeat-seconds-ago", beat_s
         yield from counted("rebalance", Sum([self._rebalances], now_ms))
 

@@ -23,14 +23,14 @@ class LogOffsets:
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
         found = await self._look_up(dict.fromkeys(partitions, EARLIEST), timeout_ms)
-        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
+        return {topic_partition: result.offset for topic_partition, result in found.items()}
 
     async def end(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last visible record of each partition."""
         found = await self._look_up(dict.fromkeys(partitions, LATEST), timeout_ms)
-        return {topic_partition: answer.offset for topic_partition, answer in found.items()}
+        return {topic_partition: result.offset for topic_partition, result in found.items()}
 
     async def at_times(
         self, timestamps_ms: Mapping[TopicPartition, int], timeout_ms: int | None
@@ -46,8 +46,8 @@ class LogOffsets:
             raise ValueError(f"the target time for partition {negative[0]} is negative")
         found = await self._look_up(timestamps_ms, timeout_ms)
         return {
-            topic_partition: answer if answer.offset >= 0 else None
-            for topic_partition, answer in found.items()
+            topic_partition: result if result.offset >= 0 else None
+            for topic_partition, result in found.items()
         }
 
     async def _look_up(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kavka.client.cluster import Cluster
 from kavka.core.group_member.steps import MemberSettings, OffsetAndMetadata
+from kavka.core.topic_partitions import group_by_topic, partitions_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 from kavka.wire.apis import ApiKey
@@ -82,15 +83,18 @@ class CommittedOffsets:
             attempt += 1
 
     async def _commit_once(self, offsets: Offsets) -> None:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for topic_partition, (offset, metadata, leader_epoch) in offsets.items():
-            part = OffsetCommitRequestPartition(
-                partition_index=topic_partition.partition,
-                committed_offset=offset,
-                committed_leader_epoch=leader_epoch,
-                committed_metadata=metadata,
+        topics = group_by_topic(
+            (
+                topic_partition,
+                OffsetCommitRequestPartition(
+                    partition_index=topic_partition.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition, (offset, metadata, leader_epoch) in offsets.items()
+        )
         member = self._coordinator.member
         if member.is_groupless:
             # Without a generation it would count as the commit of a tool, which a group without members takes.
@@ -104,10 +108,10 @@ class CommittedOffsets:
             topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in topics.items()],
         )
         peer = await self._coordinator.coordinator.peer()
-        answer: OffsetCommitResponse = await peer.send(
+        response: OffsetCommitResponse = await peer.send(
             request, timeout_ms=self._cluster.request_timeout_ms
         )
-        for topic in answer.topics:
+        for topic in response.topics:
             for part_ in topic.partitions:
                 self._check_commit(
                     ErrorCode.of(part_.error_code), topic.name, part_.partition_index
@@ -150,10 +154,10 @@ class CommittedOffsets:
                 request = fetch_request(
                     self._settings.group_id, wanted, version, require_stable=True
                 )
-                answer: OffsetFetchResponse = await peer.send(
+                response: OffsetFetchResponse = await peer.send(
                     request, version, timeout_ms=self._cluster.request_timeout_ms
                 )
-                return fetched_offsets(answer, version)
+                return fetched_offsets(response, version)
             except KafkaError as error:
                 if error.code in (*_COORDINATOR_GONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
                     # One that continues "loading" may be cut off, with another in its place (our decision 013).
@@ -170,11 +174,7 @@ def fetch_request(
     group_id: str, wanted: list[TopicPartition] | None, version: int, require_stable: bool
 ) -> OffsetFetchRequest:
     """Return the request in the shape of its version."""
-    topics: dict[str, list[int]] | None = None
-    if wanted is not None:
-        topics = {}
-        for topic, partition in wanted:
-            topics.setdefault(topic, []).append(partition)
+    topics = None if wanted is None else partitions_by_topic(wanted)
     stable = require_stable and version >= _STABLE_VERSION
     if version >= _GROUPS_VERSION:
         group = OffsetFetchRequestGroup(
@@ -196,10 +196,10 @@ def fetch_request(
 
 
 def fetched_offsets(
-    answer: OffsetFetchResponse, version: int
+    response: OffsetFetchResponse, version: int
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets of the one group that was asked for. Raise KafkaError for the first refusal."""
-    group = answer.groups[0] if version >= _GROUPS_VERSION else answer
+    group = response.groups[0] if version >= _GROUPS_VERSION else response
     code = ErrorCode.of(group.error_code)
     if code is not ErrorCode.NONE:
         raise KafkaError(code)

@@ -10,6 +10,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer.offsets import CommittedOffsets
 from kavka.client.consumer.subscription import PartitionState, ResetPolicy, Subscription
 from kavka.client.list_offsets import list_offsets_once
+from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
@@ -141,20 +142,20 @@ class Positions:
         await self._cluster.add_partitions_of_interest(wanted)
         found = await list_offsets_once(self._cluster, wanted, read_committed=self._read_committed)
         for state in states:
-            answer = found.get(state.topic_partition)
+            result = found.get(state.topic_partition)
             if (
-                answer is None
+                result is None
                 or state.position_changes != moves[state.topic_partition]
                 or not self._is_assigned(state)
             ):
                 continue
-            if not isinstance(answer, KafkaError):
-                state.seek(answer.offset)
+            if not isinstance(result, KafkaError):
+                state.seek(result.offset)
                 log.debug(
-                    "position reset partition=%s offset=%d", state.topic_partition, answer.offset
+                    "position reset partition=%s offset=%d", state.topic_partition, result.offset
                 )
-            elif not answer.retriable:
-                raise answer
+            elif not result.retriable:
+                raise result
 
     # A new leader may have a shorter log (KIP-320)
 
@@ -194,18 +195,18 @@ class Positions:
             self._cluster.mark_stale()
             raise
         for topic in response.topics:
-            for answer in topic.partitions:
-                topic_partition = TopicPartition(topic.topic, answer.partition)
+            for result in topic.partitions:
+                topic_partition = TopicPartition(topic.topic, result.partition)
                 if topic_partition not in asked:
                     continue
                 state, moves = asked[topic_partition]
                 if state.position_changes == moves and self._is_assigned(state):
-                    self._on_validated(state, answer, epochs[topic_partition])
+                    self._on_validated(state, result, epochs[topic_partition])
 
     def _on_validated(
-        self, state: PartitionState, answer: OffsetForLeaderEpochResponsePartition, epoch: int
+        self, state: PartitionState, result: OffsetForLeaderEpochResponsePartition, epoch: int
     ) -> None:
-        code = ErrorCode.of(answer.error_code)
+        code = ErrorCode.of(result.error_code)
         if code is not ErrorCode.NONE:
             log.info(
                 "position not validated partition=%s error=%s", state.topic_partition, code.name
@@ -214,8 +215,8 @@ class Positions:
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise KafkaError(code, f"{state.topic_partition}: {code.message}")
             return
-        position, end = state.position, answer.end_offset
-        is_known = end >= 0 and answer.leader_epoch >= 0
+        position, end = state.position, result.end_offset
+        is_known = end >= 0 and result.leader_epoch >= 0
         if position is None or (is_known and end >= position):
             state.on_validated(epoch)
             return
@@ -229,7 +230,7 @@ class Positions:
             detail = f"the log of {state.topic_partition} was truncated to {end if is_known else 'an unknown offset'}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{detail}, position {position}")
         if is_known:
-            state.seek(end, answer.leader_epoch)
+            state.seek(end, result.leader_epoch)
             state.on_validated(epoch)
         else:
             state.request_reset(self._reset)
@@ -252,14 +253,17 @@ def _can_validate(peer: Peer) -> bool:
 def _epoch_request(
     states: list[PartitionState], epochs: Mapping[TopicPartition, int]
 ) -> OffsetForLeaderEpochRequest:
-    topics: dict[str, list[OffsetForLeaderEpochRequestPartition]] = {}
-    for state in states:
-        part = OffsetForLeaderEpochRequestPartition(
-            partition=state.topic_partition.partition,
-            current_leader_epoch=epochs[state.topic_partition],
-            leader_epoch=state.position_epoch,
+    topics = group_by_topic(
+        (
+            state.topic_partition,
+            OffsetForLeaderEpochRequestPartition(
+                partition=state.topic_partition.partition,
+                current_leader_epoch=epochs[state.topic_partition],
+                leader_epoch=state.position_epoch,
+            ),
         )
-        topics.setdefault(state.topic_partition.topic, []).append(part)
+        for state in states
+    )
     return OffsetForLeaderEpochRequest(
         replica_id=-1,
         topics=[OffsetForLeaderEpochRequestTopic(topic=t, partitions=p) for t, p in topics.items()],

@@ -31,9 +31,9 @@ class ClientMeter:
         self.metadata_age_s: Callable[[], float] = lambda: 0.0
         self._connections = Sensor(window)
         self._sent = Sensor(window)
-        self._answers: dict[int, Sensor] = {}
-        self._answer_bytes: dict[int, Sensor] = {}
-        self._last_answers: dict[int, int] = {}
+        self._responses: dict[int, Sensor] = {}
+        self._response_bytes: dict[int, Sensor] = {}
+        self._last_responses: dict[int, int] = {}
 
     @classmethod
     def example(cls) -> Self:
@@ -53,13 +53,13 @@ class ClientMeter:
     def answered(self, api_key: int, size: int, latency_s: float) -> None:
         """Count a response."""
         now_ms = self.clock.tick_ms()
-        latency = self._answers.get(api_key)
+        latency = self._responses.get(api_key)
         if latency is None:
-            self._answer_bytes[api_key] = Sensor(self.window)
-            latency = self._answers[api_key] = Sensor(self.window)
+            self._response_bytes[api_key] = Sensor(self.window)
+            latency = self._responses[api_key] = Sensor(self.window)
         latency.add(latency_s * 1000, now_ms)
-        self._answer_bytes[api_key].add(size, now_ms)
-        self._last_answers[api_key] = now_ms
+        self._response_bytes[api_key].add(size, now_ms)
+        self._last_responses[api_key] = now_ms
 
     # Asked for by users and reporters.
 
@@ -80,8 +80,8 @@ class ClientMeter:
     def _common(self, now_ms: int) -> Named:
         opened = self.connection_count()
         connections, sent = Sum([self._connections], now_ms), Sum([self._sent], now_ms)
-        latency = Sum(list(self._answers.values()), now_ms)
-        received = Sum(list(self._answer_bytes.values()), now_ms)
+        latency = Sum(list(self._responses.values()), now_ms)
+        received = Sum(list(self._response_bytes.values()), now_ms)
         yield "connection-count", opened
         yield from counted("connection-creation", connections)
         yield "connection-close-total", max(connections.total - opened, 0)
@@ -95,19 +95,19 @@ class ClientMeter:
         yield from spread("request-latency", latency)
         yield "metadata-age", self.metadata_age_s()
 
-    def answers(self, api_key: ApiKey, now_ms: int) -> Sum:
+    def responses(self, api_key: ApiKey, now_ms: int) -> Sum:
         """Return the latencies of an API's answers in milliseconds."""
-        known = self._answers.get(api_key)
+        known = self._responses.get(api_key)
         return Sum([] if known is None else [known], now_ms)
 
-    def answer_bytes(self, api_key: ApiKey, now_ms: int) -> Sum:
+    def response_bytes(self, api_key: ApiKey, now_ms: int) -> Sum:
         """Return the sizes of an API's answers."""
-        known = self._answer_bytes.get(api_key)
+        known = self._response_bytes.get(api_key)
         return Sum([] if known is None else [known], now_ms)
 
-    def seconds_since_answer(self, api_key: ApiKey, now_ms: int) -> float:
-        """Return the age of an API's last answer, -1 before the first, as in Kafka."""
-        last_ms = self._last_answers.get(api_key)
+    def seconds_since_response(self, api_key: ApiKey, now_ms: int) -> float:
+        """Return the age of an API's last response, -1 before the first, as in Kafka."""
+        last_ms = self._last_responses.get(api_key)
         return -1.0 if last_ms is None else (now_ms - last_ms) / 1000
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from kavka.client.offset_stores.stored_offsets import OffsetsTaken
+from kavka.core.topic_partitions import nest_by_topic
 from kavka.ids import TopicPartition
 
 _TRY_S: Final = 0.05
@@ -57,10 +58,7 @@ class CheckpointFile:
     def save(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write the offsets of the next records; those of other partitions stay. Raise OSError."""
         self._offsets |= {TopicPartition(*one): offset for one, offset in offsets.items()}
-        topics: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(self._offsets.items()):
-            topics.setdefault(topic, {})[str(partition)] = offset
-        _replace_json(self._path, topics)
+        _replace_json(self._path, nest_by_topic(self._offsets.items()))
 
     def release(self, partitions: Sequence[TopicPartition]) -> None:
         """Do nothing: the file is this process's until `close`."""

@@ -85,19 +85,19 @@ class BatchOutcomes:
     def _is_fatal(self, batch: ProducerBatch) -> bool:
         return self._sequences is not None and self._sequences.is_fatal(batch)
 
-    # Answers
+    # Responses
 
     def answered(self, batches: list[ProducerBatch], response: ProduceResponse) -> None:
         """Settle batches by the response to their request."""
-        answers = {
+        results = {
             TopicPartition(topic.name, part.index): part
             for topic in response.responses
             for part in topic.partition_responses
         }
-        self._learn_leaders(response, answers)
+        self._learn_leaders(response, results)
         for batch in batches:
             batch.is_in_flight = False
-            part = answers.get(batch.topic_partition)
+            part = results.get(batch.topic_partition)
             if part is None:
                 missing = ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
                 self._on_part(batch, missing)
@@ -105,14 +105,14 @@ class BatchOutcomes:
                 self._on_part(batch, part)
 
     def _learn_leaders(
-        self, response: ProduceResponse, answers: dict[TopicPartition, ProduceResponsePartition]
+        self, response: ProduceResponse, results: dict[TopicPartition, ProduceResponsePartition]
     ) -> None:
         hints = {
             topic_partition: LeaderHint(
                 BrokerId(part.current_leader.leader_id),
                 LeaderEpoch(part.current_leader.leader_epoch),
             )
-            for topic_partition, part in answers.items()
+            for topic_partition, part in results.items()
             if part.error_code in _LEADER_MOVED and part.current_leader.leader_id >= 0
         }
         if hints:

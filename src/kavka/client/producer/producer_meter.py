@@ -115,4 +115,4 @@ class ProducerMeter(ClientMeter):
         total, available = self.buffer_bytes()
         yield "buffer-total-bytes", total
         yield "buffer-available-bytes", available
-        yield from spread("produce-latency", self.answers(ApiKey.PRODUCE, now_ms))
+        yield from spread("produce-latency", self.responses(ApiKey.PRODUCE, now_ms))

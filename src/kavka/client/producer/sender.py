@@ -122,9 +122,9 @@ class Sender:
     async def wait_until_idle(self) -> None:
         """Return when no request waits for its response."""
         while any(self._in_flight.values()):
-            answered: asyncio.Future[None] = self._loop.create_future()
-            self._idle_waiters.append(answered)
-            await answered
+            idle: asyncio.Future[None] = self._loop.create_future()
+            self._idle_waiters.append(idle)
+            await idle
 
     # Sending
 
@@ -213,7 +213,7 @@ class Sender:
             if settings.acks == 0:
                 peer.post_without_response(request, version)
             else:
-                answer = peer.post(request, version, settings.request_timeout_ms)
+                response = peer.post(request, version, settings.request_timeout_ms)
         except ConnectionError as error:
             self._outcomes.request_failed(batches, error)
             return
@@ -229,12 +229,12 @@ class Sender:
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
         if self._mutes_partitions:
             self._muted_partitions.update((batch.topic_partition, None) for batch in batches)
-        answer.add_done_callback(partial(self._on_answer, broker_id, batches))
+        response.add_done_callback(partial(self._on_response, broker_id, batches))
 
-    # Answers
+    # Responses
 
-    def _on_answer(
-        self, broker_id: BrokerId, batches: list[ProducerBatch], answer: asyncio.Future[Any]
+    def _on_response(
+        self, broker_id: BrokerId, batches: list[ProducerBatch], response: asyncio.Future[Any]
     ) -> None:
         self._in_flight[broker_id] -= 1
         if self._idle_waiters:
@@ -245,14 +245,14 @@ class Sender:
         if self._mutes_partitions:
             for batch in batches:
                 self._muted_partitions.pop(batch.topic_partition, None)
-        if answer.cancelled():
+        if response.cancelled():
             self._outcomes.request_failed(batches, ConnectionError("the request was cancelled"))
             return
-        error = answer.exception()
+        error = response.exception()
         if error is not None:
             self._outcomes.request_failed(batches, error)
             return
-        self._outcomes.answered(batches, answer.result())
+        self._outcomes.answered(batches, response.result())
         self.wake()
 
     def _schedule(self, wait_ms: float) -> None:

@@ -10,7 +10,7 @@ broker takes sequence n+1 only after n, so after any loss batches arrive once an
                           partition gets sequences from 0 in the new epoch
     outcome unknown       the partition waits until its other batches are answered; then the epoch is bumped
 
-No more than five batches of a partition are sent from the oldest on that has no answer, to old and new leaders
+No more than five batches of a partition are sent from the oldest on that has no response, to old and new leaders
 together, answered or not: leaders remember five. What is sent to a new leader while the old one has not answered could
 otherwise push out what comes again, which is refused then.
 
@@ -201,7 +201,7 @@ class SequenceNumbers:
             return state.in_flight[0] is not batch
         if error is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset < 0:
-                return True  # it was not said what is gone: the next answer may
+                return True  # it was not said what is gone: the next response may
             if may_bump:
                 self._to_bump[batch.topic_partition] = (
                     None  # the records that the broker knew us by are deleted

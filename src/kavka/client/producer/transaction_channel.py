@@ -9,7 +9,7 @@ from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.client.connections import backoff_ms
 from kavka.client.coordinator import Coordinator
 from kavka.client.producer.sequences import SequenceNumbers
-from kavka.client.producer.transaction_requests import Identity, TransactionSettings, answer_of
+from kavka.client.producer.transaction_requests import Identity, TransactionSettings, result_of
 from kavka.core.transactional_producer import steps
 
 log = logging.getLogger(__name__)
@@ -38,13 +38,13 @@ class TransactionChannel:
         """The transactional id of the producer."""
         return self._settings.transactional_id
 
-    async def send(self, request: steps.Request) -> steps.Answer:
+    async def send(self, request: steps.Request) -> steps.RequestResult:
         """Send a request, and return its response. Raise KafkaError, OSError, CorruptFrame."""
         identity = Identity(self._settings, self._sequences.producer_id, self._sequences.epoch)
         peer = await self._coordinator_of(request).peer()
         message, version = identity.encode(request, peer)
         response = await peer.send(message, version, timeout_ms=self._cluster.request_timeout_ms)
-        return answer_of(request, response)
+        return result_of(request, response)
 
     def _coordinator_of(self, request: steps.Request) -> Coordinator:
         if not isinstance(request, steps.CommitOffsets):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kavka.core.topic_partitions import group_by_topic, partitions_by_topic
 from kavka.core.transactional_producer.steps import (
     AddOffsets,
     AddPartitions,
-    Answer,
     CommitOffsets,
     EndTransaction,
     InitProducerId,
     Request,
+    RequestResult,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import ProducerEpoch, ProducerId, TopicPartition
@@ -117,16 +118,13 @@ class Identity(NamedTuple):
         return message, version
 
     def _add_partitions(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-        topics: dict[str, list[int]] = {}
-        for topic_partition in partitions:
-            topics.setdefault(topic_partition.topic, []).append(topic_partition.partition)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.settings.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequestTopic(name=name, partitions=numbers)
-                for name, numbers in topics.items()
+                for name, numbers in partitions_by_topic(partitions).items()
             ],
         )
 
@@ -139,15 +137,18 @@ class Identity(NamedTuple):
         )
 
     def _commit_offsets(self, request: CommitOffsets) -> TxnOffsetCommitRequest:
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for topic_partition, (offset, metadata, leader_epoch) in request.offsets.items():
-            part = TxnOffsetCommitRequestPartition(
-                partition_index=topic_partition.partition,
-                committed_offset=offset,
-                committed_leader_epoch=leader_epoch,
-                committed_metadata=metadata,
+        topics = group_by_topic(
+            (
+                topic_partition,
+                TxnOffsetCommitRequestPartition(
+                    partition_index=topic_partition.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=leader_epoch,
+                    committed_metadata=metadata,
+                ),
             )
-            topics.setdefault(topic_partition.topic, []).append(part)
+            for topic_partition, (offset, metadata, leader_epoch) in request.offsets.items()
+        )
         group = request.group
         return TxnOffsetCommitRequest(
             transactional_id=self.settings.transactional_id,
@@ -175,11 +176,11 @@ def _require(peer: Peer, version: int, needed: int, purpose: str, api: str) -> N
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
 
 
-def answer_of(request: Request, response: Any) -> Answer:
+def result_of(request: Request, response: Any) -> RequestResult:
     """Return what a response says."""
     match request:
         case InitProducerId():
-            return Answer(
+            return RequestResult(
                 {None: ErrorCode.of(response.error_code)},
                 response.producer_id,
                 response.producer_epoch,
@@ -188,11 +189,11 @@ def answer_of(request: Request, response: Any) -> Answer:
             )
         case EndTransaction():
             code = ErrorCode.of(response.error_code)
-            return Answer({None: code}, response.producer_id, response.producer_epoch)
+            return RequestResult({None: code}, response.producer_id, response.producer_epoch)
         case AddOffsets():
-            return Answer({None: ErrorCode.of(response.error_code)})
+            return RequestResult({None: ErrorCode.of(response.error_code)})
         case AddPartitions():
-            return Answer(
+            return RequestResult(
                 {
                     TopicPartition(topic.name, part.partition_index): ErrorCode.of(
                         part.partition_error_code
@@ -202,7 +203,7 @@ def answer_of(request: Request, response: Any) -> Answer:
                 }
             )
         case CommitOffsets():
-            return Answer(
+            return RequestResult(
                 {
                     TopicPartition(topic.name, part.partition_index): ErrorCode.of(part.error_code)
                     for topic in response.topics

@@ -43,7 +43,7 @@ class TransactionSteps:
         self._calls = calls
         self._wait_until_added = wait_until_added
 
-    async def perform(self, step: steps.Step) -> steps.Answer | None:
+    async def perform(self, step: steps.Step) -> steps.RequestResult | None:
         """Perform a step, and return the response to a request. Raise KafkaError, OSError, CorruptFrame."""
         match step:
             case steps.Send(request):

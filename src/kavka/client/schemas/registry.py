@@ -134,13 +134,13 @@ class SchemaRegistry:
             known = self._ids.get((subject, schema))
         if known is None:
             query = "?normalize=true" if normalize else ""
-            answer = self._request(
+            document = self._request(
                 "POST",
                 f"/subjects/{_quoted(subject)}{path}{query}",
                 _body(schema),
                 what=f"subject {subject}",
             )
-            known = int(answer["id"])
+            known = int(document["id"])
             with self._lock:
                 self._ids[subject, schema] = known
                 self._by_id.setdefault(known, schema)
@@ -196,16 +196,16 @@ class SchemaRegistry:
     ) -> list[str]:
         """Return why a schema is not compatible with a version; none where it is."""
         path = f"/compatibility/subjects/{_quoted(subject)}/versions/{version}?verbose=true"
-        answer = self._request("POST", path, _body(schema), what=f"subject {subject}")
-        if answer["is_compatible"]:
+        document = self._request("POST", path, _body(schema), what=f"subject {subject}")
+        if document["is_compatible"]:
             return []
-        return [str(one) for one in answer.get("messages") or ["the registry gives no reason"]]
+        return [str(one) for one in document.get("messages") or ["the registry gives no reason"]]
 
     def compatibility(self, subject: str | None = None) -> str:
         """Return the level of a subject or, without one, of the registry, such as BACKWARD."""
         path = "/config" if subject is None else f"/config/{_quoted(subject)}?defaultToGlobal=true"
-        answer = self._request("GET", path, what="the compatibility level")
-        return str(answer.get("compatibilityLevel") or answer.get("compatibility"))
+        document = self._request("GET", path, what="the compatibility level")
+        return str(document.get("compatibilityLevel") or document.get("compatibility"))
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
         """Set the level of a subject or, without one, of the registry."""
@@ -234,8 +234,8 @@ class SchemaRegistry:
         headers = self._headers | ({} if data is None else {"Content-Type": _CONTENT_TYPE})
         request = urllib.request.Request(url + path, data, headers, method=method)
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return _parsed(answer.read(), what, answer.status)
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                return _parsed(response.read(), what, response.status)
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(what, error.code, error.read()) from None
@@ -277,8 +277,8 @@ def _parsed(data: bytes, what: str, status: int) -> Any:
 def _refusal(what: str, status: int, data: bytes) -> RegistryError:
     """Return the error of a refused request; a proxy's answer need not be JSON."""
     try:
-        answer = json.loads(data)
-        code, message = int(answer.get("error_code", status)), str(answer.get("message", ""))
+        document = json.loads(data)
+        code, message = int(document.get("error_code", status)), str(document.get("message", ""))
     except (ValueError, AttributeError, TypeError):
         code, message = status, data[:200].decode("utf-8", "replace").strip()
     kinds = {_NOT_FOUND: SchemaNotFound, _CONFLICT: IncompatibleSchema}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import tzinfo
 
-from kavka.collect.parsers import access, pairs, syslog
+from kavka.collect.parsers import access, named_fields, syslog
 from kavka.collect.parsers.parsed import Parser
 from kavka.collect.parsers.times import FieldTime, TimeRules
 from kavka.values import frozen
@@ -37,11 +37,11 @@ def parser_of(rules: ParserRules) -> Parser:
     times = FieldTime(TimeRules(rules.time_field, rules.time_format, rules.zone))
     if rules.name == "regex":
         assert rules.regex is not None
-        return pairs.regex_parser(_compiled(rules.regex), times)
+        return named_fields.regex_parser(_compiled(rules.regex), times)
     if rules.name == "json":
-        return pairs.json_parser(times)
+        return named_fields.json_parser(times)
     if rules.name == "logfmt":
-        return pairs.logfmt_parser(times)
+        return named_fields.logfmt_parser(times)
     if rules.time_field is not None or rules.time_format is not None:
         raise BadRules(
             f"--parser {rules.name} has its own time: leave out --time-field and --time-format"

@@ -145,18 +145,18 @@ class ControllerMachine:
     ) -> ControllerDecision:
         """Reply to the requests of a decision that could not be written with the reason, or with what Kafka says."""
         said = reason or error.message
-        answers: list[Effect] = []
+        replies: list[Effect] = []
         for effect in decision.effects:
             if isinstance(effect, SendReply):
-                answers.append(SendReply(effect.token, refused(effect.reply, error, said)))
+                replies.append(SendReply(effect.token, refused(effect.reply, error, said)))
         for record in decision.records:
             if isinstance(record, DeletionMarked):
                 verdict = TopicReply(Verdict(error, said))
                 tokens = self.state.waiting_deletions.pop(record.topic, [])
-                answers += [SendReply(token, verdict) for token in tokens]
+                replies += [SendReply(token, verdict) for token in tokens]
         self._forget_unwritten(decision.records)
         self._needs_update = True
-        return Decision((), tuple(answers))
+        return Decision((), tuple(replies))
 
     def version_conflict(self, decision: ControllerDecision, applied: int) -> None:
         """Keep the broker updates of a decision that met a version conflict after `applied` records.

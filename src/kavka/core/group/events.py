@@ -45,7 +45,7 @@ class JoinMember:
 
 @frozen
 class JoinReply:
-    """The answer to a join; `members` is for the leader only."""
+    """The reply to a join; `members` is for the leader only."""
 
     error_code: ErrorCode
     member_id: str = ""
@@ -73,7 +73,7 @@ class Sync:
 
 @frozen
 class SyncReply:
-    """The answer to a sync."""
+    """The reply to a sync."""
 
     error_code: ErrorCode
     protocol_type: str | None = None
@@ -94,7 +94,7 @@ class Heartbeat:
 
 @frozen
 class HeartbeatReply:
-    """The answer to a heartbeat."""
+    """The reply to a heartbeat."""
 
     error_code: ErrorCode
 
@@ -118,7 +118,7 @@ class Leave:
 
 @frozen
 class LeaveReply:
-    """The answer to a leave. Below version 3 the one member's error is that of the whole answer."""
+    """The reply to a leave. Below version 3 the one member's error is that of the whole reply."""
 
     error_code: ErrorCode
     members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
@@ -170,7 +170,7 @@ class CommitOffsetsInTransaction:
 
 @frozen
 class CommitReply:
-    """The answer to a commit, inside a transaction or not, in the order of the request."""
+    """The reply to a commit, inside a transaction or not, in the order of the request."""
 
     partitions: tuple[tuple[str, int, ErrorCode], ...]
 
@@ -190,7 +190,7 @@ class FetchOffsets:
 
 @frozen
 class FetchOffsetsReply:
-    """The answer for one group; a partition without commit has offset -1."""
+    """The reply for one group; a partition without commit has offset -1."""
 
     error_code: ErrorCode
     partitions: tuple[tuple[str, int, CommittedOffset, ErrorCode], ...] = ()
@@ -207,7 +207,7 @@ class DeleteOffsets:
 
 @frozen
 class DeleteOffsetsReply:
-    """The answer to OffsetDelete."""
+    """The reply to OffsetDelete."""
 
     error_code: ErrorCode
     partitions: tuple[tuple[str, int, ErrorCode], ...] = ()
@@ -230,7 +230,7 @@ class DeleteGroup:
 
 @frozen
 class DeleteGroupReply:
-    """The answer for one group."""
+    """The reply for one group."""
 
     error_code: ErrorCode
 

@@ -97,7 +97,7 @@ def _rejoin(group: Group, event: Join, step: Step) -> None:
     member = group.members[event.member_id]
     is_same = member.protocols == event.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and is_same:
-        # It lost our answer: the generation stands, and it may sync.
+        # It lost our reply: the generation stands, and it may sync.
         _reply_with_current_generation(group, member, event, step)
     elif group.state is GroupState.STABLE and is_same and group.leader != event.member_id:
         _reply_with_current_generation(group, member, event, step)

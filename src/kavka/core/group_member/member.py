@@ -37,10 +37,10 @@ from kavka.core.group_member.steps import (
     CheckMetadata,
     CommitPositions,
     GroupMetadata,
-    HeartbeatAnswer,
     HeartbeatFailed,
-    JoinAnswer,
+    HeartbeatResult,
     Joined,
+    JoinResult,
     JoinStep,
     LeaveStep,
     ListenerStep,
@@ -58,7 +58,7 @@ from kavka.core.group_member.steps import (
     Sleep,
     StartJoin,
     SubscribedPartitions,
-    SyncAnswer,
+    SyncResult,
 )
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -326,7 +326,7 @@ class GroupMember:
         self.generation = NO_GENERATION  # no heartbeats while joining
         topics = list(self._subscription.topics)
         held = list(self._subscription.partitions)
-        joined: JoinAnswer = yield SendJoin(
+        joined: JoinResult = yield SendJoin(
             self.member_id,
             topics,
             held,
@@ -343,7 +343,7 @@ class GroupMember:
         assignments: Assignments = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignments = yield Assign(joined)
-        synced: SyncAnswer = yield SendSync(
+        synced: SyncResult = yield SendSync(
             joined.generation, self.member_id, joined.protocol_name, assignments
         )
         if synced.code is not ErrorCode.NONE:
@@ -363,27 +363,27 @@ class GroupMember:
     def keep_alive(self, now_ms: int) -> Generator[AliveStep, Any, None]:
         """Send heartbeats while there is a generation, and leave the group when the consumer does not poll."""
         interval_ms = self._settings.heartbeat_interval_ms
-        last_answer_ms = now_ms
+        last_response_ms = now_ms
         attempt = 0
         while True:
             now_ms = yield Sleep(
                 interval_ms if attempt == 0 else min(_FIRST_REPEAT_MS * attempt, interval_ms)
             )
             if self.generation == NO_GENERATION:
-                last_answer_ms = now_ms
+                last_response_ms = now_ms
                 attempt = 0
                 continue
             if now_ms - self._last_poll_ms > self._settings.max_poll_interval_ms:
                 yield from self._leave_unpolled()
                 continue
             generation = self.generation
-            answer: HeartbeatAnswer = yield SendHeartbeat(generation, self.member_id)
+            result: HeartbeatResult = yield SendHeartbeat(generation, self.member_id)
             is_current = generation == self.generation
-            error = answer.error
+            error = result.error
             if error is None and is_current:
-                error = self._on_heartbeat(answer.code)
+                error = self._on_heartbeat(result.code)
             if error is None:
-                last_answer_ms = answer.now_ms
+                last_response_ms = result.now_ms
                 attempt = 0
                 continue
             attempt += 1
@@ -392,7 +392,7 @@ class GroupMember:
                 error,
                 forgets_coordinator=code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                 has_session_timed_out=(
-                    answer.now_ms - last_answer_ms > self._settings.session_timeout_ms
+                    result.now_ms - last_response_ms > self._settings.session_timeout_ms
                 ),
             )
 

@@ -136,7 +136,7 @@ PollStep = CheckMetadata | RefreshTopics | CommitPositions | ListenerStep | Star
 
 @frozen
 class SendJoin:
-    """Send JoinGroup, and give a JoinAnswer."""
+    """Send JoinGroup, and give a JoinResult."""
 
     member_id: str
     topics: list[str]
@@ -147,7 +147,7 @@ class SendJoin:
     reason: str
 
 
-class JoinAnswer(NamedTuple):
+class JoinResult(NamedTuple):
     """The parts of a JoinGroup response that decide."""
 
     code: ErrorCode
@@ -167,12 +167,12 @@ Assignments = dict[str, list[TopicPartition]]
 class Assign:
     """Run the assignor that the group chose, as its leader, and give the Assignments."""
 
-    joined: JoinAnswer
+    joined: JoinResult
 
 
 @frozen
 class SendSync:
-    """Send SyncGroup, and give a SyncAnswer."""
+    """Send SyncGroup, and give a SyncResult."""
 
     generation: int
     member_id: str
@@ -180,7 +180,7 @@ class SendSync:
     assignments: Assignments
 
 
-class SyncAnswer(NamedTuple):
+class SyncResult(NamedTuple):
     """The parts of a SyncGroup response that decide."""
 
     code: ErrorCode
@@ -219,13 +219,13 @@ class Sleep:
 
 @frozen
 class SendHeartbeat:
-    """Send Heartbeat, and give a HeartbeatAnswer."""
+    """Send Heartbeat, and give a HeartbeatResult."""
 
     generation: int
     member_id: str
 
 
-class HeartbeatAnswer(NamedTuple):
+class HeartbeatResult(NamedTuple):
     """The outcome of a heartbeat: a code, or an error without one; and the time."""
 
     code: ErrorCode

@@ -47,7 +47,7 @@ class QuotaKey(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The limit of a client, and with whom it shares it."""
+    """The limit of a client, and the clients that share it."""
 
     key: QuotaKey
     limit: float

@@ -19,8 +19,8 @@ from enum import Enum
 from typing import Final
 
 from kavka.core.sasl.exchange import (
-    Answer,
     Challenge,
+    CheckResult,
     Failure,
     Outcome,
     Question,
@@ -48,7 +48,7 @@ class State(Enum):
 
 @frozen
 class HandshakeReply:
-    """The answer to SaslHandshake; the connection is closed after it if `closes`."""
+    """The response to SaslHandshake; the connection is closed after it if `closes`."""
 
     code: ErrorCode
     mechanisms: tuple[str, ...]
@@ -57,7 +57,7 @@ class HandshakeReply:
 
 @frozen
 class TokenReply:
-    """The answer to a token; the connection is closed after it if `closes`."""
+    """The response to a token; the connection is closed after it if `closes`."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -177,15 +177,15 @@ class Conversation:
         self.state = State.CHECKING
         return outcome
 
-    def verdict(self, answer: Answer, tick_ms: int, now_ms: int) -> TokenReply:
+    def verdict(self, result: CheckResult, tick_ms: int, now_ms: int) -> TokenReply:
         """Take the answer to a question; a challenge is that of a mechanism whose step was the question."""
         if self.state is not State.CHECKING:  # meanwhile the client has sent what it may not
             return TokenReply(ErrorCode.ILLEGAL_SASL_STATE, closes=True, reason="out of order")
         self.state = State.TOKENS
-        if isinstance(answer, Challenge):
-            return self._reply(answer, tick_ms, now_ms)
+        if isinstance(result, Challenge):
+            return self._reply(result, tick_ms, now_ms)
         assert self._exchange is not None
-        return self._reply(self._exchange.verdict(answer), tick_ms, now_ms)
+        return self._reply(self._exchange.verdict(result), tick_ms, now_ms)
 
     def _reply(self, outcome: Outcome, tick_ms: int, now_ms: int) -> TokenReply:
         match outcome:

@@ -89,7 +89,7 @@ class DigestMd5Client:
         self._proof = b""
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the answer to the server's challenge. Raise SaslError."""
+        """Return the response to the server's challenge. Raise SaslError."""
         given = _directives(challenge)
         nonce = _text(given.get("nonce", b""))
         realm = _text(given.get("realm", b""))

@@ -1,10 +1,10 @@
-"""The results of a mechanism's steps on the broker's side.
+"""Exchanges of a SASL mechanism on both sides: tokens, the questions that it cannot decide itself, and outcomes.
 
 respond(token)     Challenge: the client is to answer it
                    CheckPassword, CheckToken, FindDelegationToken, GssStep: the shell is to find out, and to call
                    `verdict`
                    Success, Failure: the exchange is over
-verdict(answer)    as `respond`, but no question
+verdict(result)    as `respond`, but no question
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class TokenCredential:
 
 Outcome = Challenge | Success | Failure
 Verdict = Success | Failure | TokenCredential
-Answer = Challenge | Verdict
+CheckResult = Challenge | Verdict
 
 
 class ServerExchange(Protocol):
@@ -116,7 +116,7 @@ class ServerExchange(Protocol):
         """Take a token of the client."""
         ...
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take the answer to the question that `respond` returned."""
         ...
 
@@ -129,7 +129,7 @@ class ClientExchange(Protocol):
         ...
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to a token of the broker; None when there is none. Raise SaslError."""
+        """Return the response to a token of the broker; None when there is none. Raise SaslError."""
         ...
 
     @property

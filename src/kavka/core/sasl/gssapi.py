@@ -74,10 +74,10 @@ class GssapiServer:
             return self._take(token)
         return GssStep(lambda: self._take(token))
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take the outcome of a step."""
-        assert not isinstance(answer, TokenCredential)
-        return answer
+        assert not isinstance(result, TokenCredential)
+        return result
 
     def _take(self, token: bytes) -> Outcome:
         try:
@@ -94,12 +94,12 @@ class GssapiServer:
     def _stepped(self, token: bytes) -> Outcome:
         if not token:
             return Failure("an empty token before the context is established")
-        answer = self._context.step(token)
+        output_token = self._context.step(token)
         if self._context.is_established:
             self._user = self._user_of(self._context.peer())
-            if not answer:
+            if not output_token:
                 return self._offer()
-        return Challenge(answer)
+        return Challenge(output_token)
 
     def _offer(self) -> Outcome:
         self._has_offered = True
@@ -131,7 +131,7 @@ class GssapiClient:
         return self._first
 
     def respond(self, token: bytes) -> bytes | None:
-        """Return the answer to a token of the broker; None behind the last. Raise SaslError."""
+        """Return the response to a token of the broker; None behind the last. Raise SaslError."""
         if self._has_chosen:
             if token:
                 raise SaslError("the broker sent a token after the end of the exchange")

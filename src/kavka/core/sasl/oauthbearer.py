@@ -65,21 +65,21 @@ class OAuthBearerServer:
             self._authorization = name.replace("=2C", ",").replace("=3D", "=")
         return CheckToken(bearer["token"], pairs)
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take the answer; the client hears of a refusal by a challenge first."""
-        assert not isinstance(answer, TokenCredential)
-        if isinstance(answer, Failure):
-            if not answer.challenge:
-                return answer
-            self._refusal = answer
-            return Challenge(answer.challenge)
-        if self._authorization not in (None, answer.user):
+        assert not isinstance(result, TokenCredential)
+        if isinstance(result, Failure):
+            if not result.challenge:
+                return result
+            self._refusal = result
+            return Challenge(result.challenge)
+        if self._authorization not in (None, result.user):
             message = (
                 f"Authentication failed: Client requested an authorization id ({self._authorization}) that is "
-                f"different from the token's principal name ({answer.user})"
+                f"different from the token's principal name ({result.user})"
             )
             return Failure(message, message)
-        return answer
+        return result
 
 
 def refusal_of(error: InvalidToken) -> Failure:

@@ -51,10 +51,10 @@ class PlainServer:
             )
         return CheckPassword(user, password)
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take the answer to the question."""
-        assert not isinstance(answer, TokenCredential)
-        return answer
+        assert not isinstance(result, TokenCredential)
+        return result
 
 
 def _refused(message: str) -> Failure:

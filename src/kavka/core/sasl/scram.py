@@ -6,7 +6,7 @@
     server-final   v=<server signature>
 
 With the extension `tokenauth=true` in client-first the user is the id of a delegation token, and the password its HMAC
-in base64 (KIP-48). A user that does not exist gets the same answers, by the same steps, as one with another password.
+in base64 (KIP-48). A user that does not exist gets the same responses, by the same steps, as one with another password.
 """
 
 from __future__ import annotations
@@ -103,15 +103,15 @@ class ScramServer:
             return Failure("a token after the end")
         return self._first(text) if self._begun is None else self._final(self._begun, text)
 
-    def verdict(self, answer: Verdict) -> Outcome:
+    def verdict(self, result: Verdict) -> Outcome:
         """Take what a delegation token is checked by, or why none is."""
-        if not isinstance(answer, TokenCredential):
-            assert isinstance(answer, Failure)
-            return self._end(answer)
+        if not isinstance(result, TokenCredential):
+            assert isinstance(result, Failure)
+            return self._end(result)
         assert self._asked is not None
         found, token_id = self._asked
-        success = Success(answer.owner, expires_ms=answer.expires_ms, token_id=token_id)
-        return self._challenge(found, success, answer.credential, answer.fault)
+        success = Success(result.owner, expires_ms=result.expires_ms, token_id=token_id)
+        return self._challenge(found, success, result.credential, result.fault)
 
     def _end(self, outcome: Outcome) -> Outcome:
         self._is_over = True

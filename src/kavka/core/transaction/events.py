@@ -1,6 +1,6 @@
 """Events, replies and effects of a transaction shard. Field names are those of Kafka's messages.
 
-An event with a token is a request; its answer may come later. The others bring what an effect has asked for.
+An event with a token is a request; its reply may come later. The others bring what an effect has asked for.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Step:
     def decision(self) -> TransactionDecision:
         """Return all that was collected.
 
-        An answer that its client takes for the last word, and that rests on no record, must not come from a shard of
+        A reply that its client takes for the last word, and that rests on no record, must not come from a shard of
         the past: there a commit may be "done already" that is of the transaction before, or a producer seem fenced.
         """
         is_bare = self.cancelled and not self.records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transaction.records import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -50,10 +51,8 @@ def from_bytes(key: Buffer, value: Buffer | None) -> TransactionRecord | None:
 
 
 def _value(value: StoredTransaction) -> TransactionLogValue:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(value.partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    rows = [TransactionLogPartition(topic=t, partition_ids=ids) for t, ids in by_topic.items()]
+    topics = partitions_by_topic(sorted(value.partitions))
+    rows = [TransactionLogPartition(topic=t, partition_ids=ids) for t, ids in topics.items()]
     return TransactionLogValue(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,

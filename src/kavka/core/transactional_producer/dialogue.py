@@ -40,7 +40,6 @@ from kavka.core.transactional_producer.state import (
 from kavka.core.transactional_producer.steps import (
     AddOffsets,
     AddPartitions,
-    Answer,
     BackOff,
     Codes,
     CommitOffsets,
@@ -49,6 +48,7 @@ from kavka.core.transactional_producer.steps import (
     InitProducerId,
     Offsets,
     Request,
+    RequestResult,
     Send,
     Step,
     UseProducerId,
@@ -95,11 +95,11 @@ class TransactionDialogues:
 
     def init(self, keeps_prepared: bool) -> Dialogue:
         """Obtain a producer id and epoch; what an older producer of the id left open is ended, or kept."""
-        answer = yield from self._init_producer_id(InitProducerId(keeps_prepared))
-        if answer.ongoing_producer_id < 0:
+        result = yield from self._init_producer_id(InitProducerId(keeps_prepared))
+        if result.ongoing_producer_id < 0:
             self._state.initialized()
         else:
-            kept = PreparedTxnState(answer.ongoing_producer_id, answer.ongoing_epoch)
+            kept = PreparedTxnState(result.ongoing_producer_id, result.ongoing_epoch)
             self._state.prepared_kept(kept)
 
     def prepare(self) -> Dialogue:
@@ -144,25 +144,25 @@ class TransactionDialogues:
         if not self._state.is_known:
             return
         version = self._state.version
-        answer = yield from self._send(EndTransaction(commit, version))
+        result = yield from self._send(EndTransaction(commit, version))
         if version >= 2:
-            yield from self._use(answer, is_of_end=True)
+            yield from self._use(result, is_of_end=True)
             self._state.must_bump = False
 
-    def _init_producer_id(self, request: InitProducerId) -> Generator[Step, Any, Answer]:
+    def _init_producer_id(self, request: InitProducerId) -> Generator[Step, Any, RequestResult]:
         try:
-            answer = yield from self._send(request)
+            result = yield from self._send(request)
         except FatalError as error:
             is_refused = error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             if self._two_phase_commit and is_refused:
                 raise FatalError(error.code, _TWO_PHASE_HINT) from error
             raise
-        yield from self._use(answer, is_of_end=False)
-        return answer
+        yield from self._use(result, is_of_end=False)
+        return result
 
-    def _use(self, answer: Answer, *, is_of_end: bool) -> Dialogue:
-        self._producer = PreparedTxnState(answer.producer_id, answer.epoch)
-        yield UseProducerId(answer.producer_id, answer.epoch, is_of_end)
+    def _use(self, result: RequestResult, *, is_of_end: bool) -> Dialogue:
+        self._producer = PreparedTxnState(result.producer_id, result.epoch)
+        yield UseProducerId(result.producer_id, result.epoch, is_of_end)
 
     # What joins the transaction
 
@@ -184,17 +184,17 @@ class TransactionDialogues:
 
     # Requests
 
-    def _send(self, request: Request) -> Generator[Step, Any, Answer]:
+    def _send(self, request: Request) -> Generator[Step, Any, RequestResult]:
         """Send until there is a response. Raise AbortableError or FatalError for one that does not help."""
         attempt = 0
         is_unanswered = False  # a request that was sent may have been handled
         while True:
             code: ErrorCode | None = None
             try:
-                answer: Answer = yield Send(request)
-                code, detail = _most_severe(request.stage, answer.codes)
+                result: RequestResult = yield Send(request)
+                code, detail = _most_severe(request.stage, result.codes)
                 if code is ErrorCode.NONE:
-                    return answer
+                    return result
             except KafkaError as error:  # no coordinator is known, or it is too old
                 code, detail = error.code, error.detail
             except (OSError, CorruptFrame) as error:

@@ -69,7 +69,7 @@ Codes = dict[TopicPartition | None, ErrorCode]
 """Error codes of a response, by partition or, under None, of the whole."""
 
 
-class Answer(NamedTuple):
+class RequestResult(NamedTuple):
     """The parts of a response that decide."""
 
     codes: Codes
@@ -85,7 +85,7 @@ class Answer(NamedTuple):
 
 @frozen
 class Send:
-    """Send the request to its coordinator, and give an Answer. It may raise KafkaError, OSError, CorruptFrame."""
+    """Send the request to its coordinator, and give a RequestResult. It may raise KafkaError, OSError, CorruptFrame."""
 
     request: Request
 

@@ -48,12 +48,12 @@ class Context:
     def step(self, token: bytes) -> bytes:
         """Take a token of the peer, none at first. Raise SaslError, ConnectionError when no KDC answers."""
         with _errors():
-            answer: bytes | None = self._context.step(token or None)
+            output_token: bytes | None = self._context.step(token or None)
             if self._context.complete:
                 if self._context.mech != gssapi.MechType.kerberos:
                     raise SaslError("a mechanism other than Kerberos V5")
                 self._is_established = True
-        return answer or b""
+        return output_token or b""
 
     def peer(self) -> str:
         """Return the principal of the other side. Raise SaslError."""

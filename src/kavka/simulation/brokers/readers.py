@@ -103,10 +103,10 @@ class LeaderReader(RawReader):
             current_leader_epoch=leader.epoch,
         )
         topic = ListOffsetsRequestTopic(name=partition.topic, partitions=[asked])
-        answer = await self._send(leader, ListOffsetsRequest(replica_id=-1, topics=[topic]))
-        if answer is None:
+        response = await self._send(leader, ListOffsetsRequest(replica_id=-1, topics=[topic]))
+        if response is None:
             return None
-        found = answer.topics[0].partitions[0]
+        found = response.topics[0].partitions[0]
         if found.error_code != 0:
             self._leaders.pop(partition, None)
             return None
@@ -149,11 +149,11 @@ class LeaderReader(RawReader):
             isolation_level=self._isolation_level,
             rack=self._rack,
         )
-        answer = await self._send(Leader(number, -1), request, FETCH_VERSION)
-        if answer is None:
+        response = await self._send(Leader(number, -1), request, FETCH_VERSION)
+        if response is None:
             return dict.fromkeys(positions, _NO_LEADER)
         found: dict[TopicPartition, Fetched] = {}
-        for topic in answer.responses:
+        for topic in response.responses:
             for part in topic.partitions:
                 partition = TopicPartition(topic.topic, part.partition_index)
                 fetched = fetched_part(part, positions[partition])
@@ -192,14 +192,14 @@ class LeaderReader(RawReader):
         for _ in self._scenario.numbers:
             self._asked += 1
             number = 1 + self._asked % self._scenario.brokers
-            answer = await self._send(Leader(number, -1), request)
-            if answer is not None:
-                self._learn(answer)
+            response = await self._send(Leader(number, -1), request)
+            if response is not None:
+                self._learn(response)
                 return
         raise ConnectionError("no broker answers")
 
-    def _learn(self, answer: Any) -> None:
-        for topic in answer.topics:
+    def _learn(self, response: Any) -> None:
+        for topic in response.topics:
             for part in topic.partitions:
                 if part.leader_id >= 0:
                     topic_partition = TopicPartition(str(topic.name), part.partition_index)

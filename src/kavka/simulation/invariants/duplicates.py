@@ -1,4 +1,4 @@
-"""Idempotence (KIP-98): sending again after a lost answer does not write again."""
+"""Idempotence (KIP-98): sending again after a lost response does not write again."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ class AdminNode(ClientNode):
                 return
             offset = self.source.choice([self.source.randint(start, end), _ALL])
             self.checker.observe(Deleted(partition, offset if offset != _ALL else _ANYWHERE))
-            answer = await reader.peer.send(_deletion(partition, offset), timeout_ms=_TIMEOUT_MS)
-            part = answer.topics[0].partitions[0]
+            response = await reader.peer.send(_deletion(partition, offset), timeout_ms=_TIMEOUT_MS)
+            part = response.topics[0].partitions[0]
             self.world.trace.add(
                 self.name,
                 f"deletes {partition} below {offset}: {ErrorCode.of(part.error_code).name} {part.low_watermark}",
@@ -113,11 +113,11 @@ async def create_topic(
         ],
         timeout_ms=_TIMEOUT_MS,
     )
-    answer = await _send(environment, client_id, request)
-    if answer is None:
+    response = await _send(environment, client_id, request)
+    if response is None:
         await asyncio.sleep(0.2)
         return ErrorCode.NETWORK_EXCEPTION
-    return ErrorCode.of(answer.topics[0].error_code)
+    return ErrorCode.of(response.topics[0].error_code)
 
 
 async def _send(

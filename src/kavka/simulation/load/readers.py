@@ -90,11 +90,11 @@ class RawReader:
             partition_index=partition.partition, timestamp=timestamp
         )
         topic = ListOffsetsRequestTopic(name=partition.topic, partitions=[asked])
-        answer = await self.peer.send(
+        response = await self.peer.send(
             ListOffsetsRequest(replica_id=-1, topics=[topic]), timeout_ms=3000
         )
-        assert isinstance(answer, ListOffsetsResponse)
-        found = answer.topics[0].partitions[0]
+        assert isinstance(response, ListOffsetsResponse)
+        found = response.topics[0].partitions[0]
         return found.offset if found.error_code == 0 else None
 
     async def fetch(
@@ -106,13 +106,15 @@ class RawReader:
     ) -> dict[TopicPartition, Fetched]:
         """Fetch what follows the positions. Raise Violation for bytes that are no sound batches."""
         request = fetch_request(positions, max_bytes, max_wait_ms)
-        answer = await self.peer.send(request, version=FETCH_VERSION, timeout_ms=max_wait_ms + 3000)
-        assert isinstance(answer, FetchResponse)
+        response = await self.peer.send(
+            request, version=FETCH_VERSION, timeout_ms=max_wait_ms + 3000
+        )
+        assert isinstance(response, FetchResponse)
         return {
             TopicPartition(topic.topic, part.partition_index): fetched_part(
                 part, positions[TopicPartition(topic.topic, part.partition_index)]
             )
-            for topic in answer.responses
+            for topic in response.responses
             for part in topic.partitions
         }
 
@@ -158,7 +160,7 @@ def fetch_request(
 def fetched_part(part: FetchResponsePartition, position: int) -> Fetched:
     """Return a response's part, from `position` on. Raise Violation for bytes that are no sound batches.
 
-    Markers are left out, and so are records of the transactions that the answer names as aborted: each from its first
+    Markers are left out, and so are records of the transactions that the response names as aborted: each from its first
     offset to its marker.
     """
     records: list[tuple[int, bytes]] = []

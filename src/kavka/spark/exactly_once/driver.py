@@ -37,7 +37,7 @@ _LIST_MS = 5_000
 _AT_ONCE = 32
 """Maximum number of transactions that are described or ended concurrently."""
 _ASK_MS = 1000
-"""Minimum milliseconds for a coordinator's answer, however little time is left."""
+"""Minimum milliseconds for a coordinator's response, however little time is left."""
 _BEHIND_S = 0.5
 """Seconds to wait for a broker with outdated metadata before the request is repeated."""
 TOPIC_SETTINGS = {
@@ -257,7 +257,7 @@ class Driver:
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             left_ms = max(_ASK_MS, round((deadline - time.monotonic()) * 1000))
-            outcome = outcome_of(await self._answer_to_commit(part, left_ms), part)
+            outcome = outcome_of(await self._commit_code(part, left_ms), part)
             if outcome is not None:
                 return outcome
             name = part.transactional_id
@@ -274,7 +274,7 @@ class Driver:
             log.warning("refusal contradicts the coordinator id=%s found=%s", name, description)
             await asyncio.sleep(_BEHIND_S)
 
-    async def _answer_to_commit(self, part: Part, timeout_ms: int) -> ErrorCode:
+    async def _commit_code(self, part: Part, timeout_ms: int) -> ErrorCode:
         name = part.transactional_id
         try:
             await self._admin.end_transaction(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kavka.client.consumer import Consumer
+from kavka.core.topic_partitions import nest_by_topic, partitions_by_topic
 from kavka.lake.catalogs import open_catalog, parse_identifier
 from kavka.lake.errors import lake_errors
 from kavka.lake.tables import load_table
@@ -44,7 +45,7 @@ class Reload:
     @property
     def assign(self) -> str:
         """Return the source's option of this name."""
-        return self._nested(lambda _: None, is_list=True)
+        return json.dumps(partitions_by_topic(sorted(self.ranges)))
 
     @property
     def starting_offsets(self) -> str:
@@ -61,13 +62,8 @@ class Reload:
         """Return the sink's option of this name."""
         return self._nested(list)
 
-    def _nested(self, of: Callable[[tuple[int, int]], object], is_list: bool = False) -> str:
-        nested: dict[str, dict[str, object]] = {}
-        for at, bounds in sorted(self.ranges.items()):
-            nested.setdefault(at.topic, {})[str(at.partition)] = of(bounds)
-        if is_list:
-            return json.dumps({topic: sorted(map(int, each)) for topic, each in nested.items()})
-        return json.dumps(nested)
+    def _nested(self, of: Callable[[tuple[int, int]], object]) -> str:
+        return json.dumps(nest_by_topic((at, of(bounds)) for at, bounds in self.ranges.items()))
 
 
 def plan_reload(

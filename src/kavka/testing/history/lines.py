@@ -174,7 +174,7 @@ def _place(fields: dict[str, Any]) -> TopicPartition:
 
 
 def _optional(offset: int | None) -> int | None:
-    """Return an offset; what is negative is unknown, as in Kafka's answers."""
+    """Return an offset; what is negative is unknown, as in Kafka's responses."""
     return None if offset is None or int(offset) < 0 else int(offset)
 
 

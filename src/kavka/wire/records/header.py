@@ -158,7 +158,7 @@ def walk(buffer: Buffer, start: int = 0, end: int | None = None) -> list[BatchHe
 def walk_complete(buffer: Buffer, start: int = 0, end: int | None = None) -> list[BatchHeader]:
     """Return the headers of all whole batches from `start` on; a last one that is cut by `end` is left out.
 
-    That is the shape of a Fetch answer. Raise CorruptBatch for anything else that is wrong.
+    That is the shape of a Fetch response. Raise CorruptBatch for anything else that is wrong.
     """
     stop = len(buffer) if end is None else end
     headers = []

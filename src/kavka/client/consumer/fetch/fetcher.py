@@ -1,8 +1,8 @@
 """Fetches ahead of the user: one request at a time per broker, driven by callbacks.
 
-Each answer is buffered per partition and the next request leaves at once for all partitions with less than
+Each response is buffered per partition and the next request leaves at once for all partitions with less than
 `max.partition.fetch.bytes` in the buffer, so that fetching and processing overlap. The buffer of a partition is
-thus bounded by about twice that setting. `results` has what an answer means for a partition.
+thus bounded by about twice that setting. `results` has what a response means for a partition.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Fetcher:
         return taken
 
     @property
-    def holds_up_answers(self) -> bool:
+    def holds_up_responses(self) -> bool:
         """Return whether a response may be arriving while records are at hand, so that a poll would not wait for it."""
         return bool(self._in_flight) and any(
             state.buffered for state in self._subscription.partitions.values()
@@ -228,15 +228,15 @@ class Fetcher:
             what = session.request(wanted, version >= _FIRST_BY_ID)
             request = fetch_request(what, self._settings, wait_ms)
             timeout_ms = self._settings.request_timeout_ms + wait_ms
-            answer = peer.post(request, version, timeout_ms)
+            response = peer.post(request, version, timeout_ms)
         except (ConnectionError, KafkaError) as error:
             session.lost()
             self._fail_or_retry(states, error)
             return
-        self._in_flight[broker_id] = answer
+        self._in_flight[broker_id] = response
         asked = {state.topic_partition: (state, state.position_changes) for state in states}
         pause_s = _EMPTY_PAUSE_S if some_full else 0.0
-        answer.add_done_callback(partial(self._on_answer, broker_id, asked, pause_s))
+        response.add_done_callback(partial(self._on_fetched, broker_id, asked, pause_s))
 
     def _topic_id(self, topic_partition: TopicPartition) -> TopicId:
         topic = self._cluster.metadata.topics.get(topic_partition.topic)
@@ -271,19 +271,19 @@ class Fetcher:
         ):
             self._timer = self._loop.call_later(max(wait_s, 0.001), self.wake)
 
-    # Answers
+    # Responses
 
-    def _on_answer(
+    def _on_fetched(
         self,
         broker_id: BrokerId,
         asked: dict[TopicPartition, tuple[PartitionState, int]],
         pause_s: float,
-        answer: asyncio.Future[Any],
+        response: asyncio.Future[Any],
     ) -> None:
         del self._in_flight[broker_id]
-        if self._is_closed or answer.cancelled():
-            if not answer.cancelled():
-                answer.exception()
+        if self._is_closed or response.cancelled():
+            if not response.cancelled():
+                response.exception()
             return
         # A partition that was taken away and given back has another state: what was asked for the old one may lie
         # far behind the new one's position.
@@ -294,13 +294,13 @@ class Fetcher:
             if state.position_changes == moves and assigned.get(topic_partition) is state
         }
         session = self._sessions[broker_id]
-        error = answer.exception()
+        error = response.exception()
         if error is not None:
             log.info("fetch failed broker=%d reason=%s", broker_id, error)
             session.lost()
             self._fail_or_retry(list(current.values()), error)
         else:
-            self._on_response(session, asked, current, answer.result(), pause_s)
+            self._on_response(session, asked, current, response.result(), pause_s)
         self.wake()
 
     def _on_response(
@@ -315,9 +315,9 @@ class Fetcher:
         parts = (
             {} if code is not ErrorCode.NONE else parts_of(response, self._cluster.metadata, asked)
         )
-        if not session.on_answer(code, response.session_id, parts):
+        if not session.on_response(code, response.session_id, parts):
             log.info("fetch session ended reason=%s", code.name)
-            if code is ErrorCode.NONE:  # the answer was not about what was asked
+            if code is ErrorCode.NONE:  # the response was not about what was asked
                 self._fail_or_retry(
                     list(current.values()), ConnectionError("an unexpected response")
                 )
@@ -355,6 +355,6 @@ class Fetcher:
             log.error("fetch response not decoded reason=%s", error)
 
 
-def _ignore(answer: asyncio.Future[Any]) -> None:
-    if not answer.cancelled():
-        answer.exception()
+def _ignore(response: asyncio.Future[Any]) -> None:
+    if not response.cancelled():
+        response.exception()

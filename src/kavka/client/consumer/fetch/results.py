@@ -109,7 +109,7 @@ class FetchResults:
             chunk = self._committed_only(state, memoryview(records)[: error.position], part)
         if chunk is None:
             state.retry_at = self._loop.time() + self._cluster.retry_backoff_ms(5) / 1000
-            if not state.buffered:  # else the same answer comes again when the user has had these
+            if not state.buffered:  # else the same response comes again when the user has had these
                 self.fail(CorruptRecordError(state.topic_partition, state.fetch_position, error))
         return chunk
 
@@ -131,7 +131,7 @@ class FetchResults:
 
     def _on_out_of_range(self, state: PartitionState) -> None:
         if state.buffered:
-            return  # let the user have what is there; the same answer comes again
+            return  # let the user have what is there; the same response comes again
         if self._settings.reset is None:
             detail = f"Fetch position {state.fetch_position} is out of range for partition {state.topic_partition}"
             self.fail(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail))

@@ -1,7 +1,7 @@
 """The consumer's side of incremental fetch sessions (KIP-227). Pure; `core.fetch_metadata` counts.
 
-In a session a request names only partitions that are new or changed, and those that are dropped; an answer names only
-partitions with news. After anything unclear (a lost connection, a refused epoch, an answer about partitions that were
+In a session a request names only partitions that are new or changed, and those that are dropped; a response names only
+partitions with news. After anything unclear (a lost connection, a refused epoch, a response about partitions that were
 not asked for) the next request is a full one that ends the session, of whose state at the broker nothing is known.
 """
 
@@ -81,7 +81,7 @@ class FetchSession:
         }
         return SessionRequest(session_id, epoch, added, forgotten)
 
-    def on_answer(
+    def on_response(
         self, code: ErrorCode, session_id: int, answered: Iterable[TopicPartition]
     ) -> bool:
         """Take a response; return whether it may be used."""

@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from kavka.client.consumer.group.racks import NO_RACKS, PartitionRacks, racks_matter
 from kavka.client.consumer.group.sticky import Claim, assign_sticky
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 from kavka.wire.codec import CorruptFrame, decode, encode_into
@@ -276,10 +277,8 @@ def _cooperative_claim(member: Member) -> Claim:
 
 def by_topic(partitions: Sequence[TopicPartition]) -> list[ConsumerProtocolTopic]:
     """Return partitions grouped as they go over the wire, in order of topics."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        grouped.setdefault(topic, []).append(partition)
-    return [ConsumerProtocolTopic(topic=t, partitions=p) for t, p in grouped.items()]
+    topics = partitions_by_topic(sorted(partitions))
+    return [ConsumerProtocolTopic(topic=t, partitions=p) for t, p in topics.items()]
 
 
 def flatten(topics: Sequence[ConsumerProtocolTopic]) -> list[TopicPartition]:

@@ -12,11 +12,11 @@ from kavka.client.consumer.group.leader import GroupLeader
 from kavka.client.consumer.group.requests import (
     GroupSettings,
     heartbeat_request,
-    join_answer,
     join_request,
+    join_result,
     leave_request,
-    sync_answer,
     sync_request,
+    sync_result,
 )
 from kavka.client.coordinator import Coordinator
 from kavka.core.group_member import steps
@@ -60,7 +60,7 @@ class GroupChannel:
         timeout_ms = member.max_poll_interval_ms + _JOIN_GRACE_MS
         match step:
             case steps.SendJoin():
-                joined = join_answer(
+                joined = join_result(
                     await self._send(join_request(self._settings, step), timeout_ms)
                 )
                 if joined.code is ErrorCode.NONE:
@@ -69,7 +69,7 @@ class GroupChannel:
             case steps.Assign(joined):
                 return await self._leader.assign(joined)
             case steps.SendSync():
-                return sync_answer(await self._send(sync_request(member, step), timeout_ms))
+                return sync_result(await self._send(sync_request(member, step), timeout_ms))
             case steps.BackOff(attempt, error, forgets_coordinator):
                 if isinstance(error, KafkaError):
                     log.info("join refused group=%s error=%s", self._group_id, error.code.name)
@@ -111,14 +111,14 @@ class GroupChannel:
                 await self.send_leave(step)
         return None
 
-    async def _heartbeat(self, step: steps.SendHeartbeat) -> steps.HeartbeatAnswer:
+    async def _heartbeat(self, step: steps.SendHeartbeat) -> steps.HeartbeatResult:
         member = self._settings.member
         timeout_ms = min(self._cluster.request_timeout_ms, member.session_timeout_ms)
         try:
-            answer = await self._send(heartbeat_request(member, step), timeout_ms)
+            response = await self._send(heartbeat_request(member, step), timeout_ms)
         except (OSError, CorruptFrame, KafkaError) as error:
-            return steps.HeartbeatAnswer(ErrorCode.NONE, error, loop_time_ms())
-        return steps.HeartbeatAnswer(ErrorCode.of(answer.error_code), None, loop_time_ms())
+            return steps.HeartbeatResult(ErrorCode.NONE, error, loop_time_ms())
+        return steps.HeartbeatResult(ErrorCode.of(response.error_code), None, loop_time_ms())
 
     async def send_leave(self, step: steps.SendLeave) -> None:
         """Leave; a response that does not come is logged."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kavka.client.cluster import Cluster
 from kavka.client.consumer.group.assignors import Assignor, Member, RackAware
 from kavka.client.consumer.group.racks import NO_RACKS, PartitionRacks
-from kavka.core.group_member.steps import Assignments, JoinAnswer
+from kavka.core.group_member.steps import Assignments, JoinResult
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.consumer_protocol import decode_subscription
 
@@ -35,7 +35,7 @@ class GroupLeader:
         """Lead no more: another member may, in the next generation."""
         self._seen = None
 
-    async def assign(self, joined: JoinAnswer) -> Assignments:
+    async def assign(self, joined: JoinResult) -> Assignments:
         """Run the assignor that the group chose. Raise KafkaError, OSError, CorruptFrame."""
         assignor = next((a for a in self._assignors if a.name == joined.protocol_name), None)
         if assignor is None:

@@ -11,7 +11,7 @@ not near to. Racks never cost balance: `align_with_racks` starts with a balanced
 
 That is the search for an augmenting path of a matching: each one brings at least one partition near its reader. So
 readers never have fewer partitions near than at the beginning, and where no path is left, the same question has the
-same answer the next time: a sticky assignment stays. Kafka's greedy passes promise neither.
+same response the next time: a sticky assignment stays. Kafka's greedy passes promise neither.
 """
 
 from __future__ import annotations

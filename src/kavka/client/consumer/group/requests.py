@@ -8,13 +8,13 @@ from typing import NamedTuple
 from kavka.client.consumer.group.assignors import Assignor, by_topic, flatten
 from kavka.core.group_member.steps import (
     NO_GENERATION,
-    JoinAnswer,
+    JoinResult,
     MemberSettings,
     SendHeartbeat,
     SendJoin,
     SendLeave,
     SendSync,
-    SyncAnswer,
+    SyncResult,
 )
 from kavka.errors import ErrorCode
 from kavka.wire.consumer_protocol import (
@@ -84,9 +84,9 @@ def _protocols(
     return protocols
 
 
-def join_answer(response: JoinGroupResponse) -> JoinAnswer:
+def join_result(response: JoinGroupResponse) -> JoinResult:
     """Return what a JoinGroup response says."""
-    return JoinAnswer(
+    return JoinResult(
         ErrorCode.of(response.error_code),
         response.member_id,
         response.leader,
@@ -116,12 +116,12 @@ def sync_request(member: MemberSettings, step: SendSync) -> SyncGroupRequest:
     )
 
 
-def sync_answer(response: SyncGroupResponse) -> SyncAnswer:
+def sync_result(response: SyncGroupResponse) -> SyncResult:
     """Return what a SyncGroup response says. Raise CorruptFrame."""
     code = ErrorCode.of(response.error_code)
     if code is not ErrorCode.NONE or not response.assignment:
-        return SyncAnswer(code, [])
-    return SyncAnswer(code, flatten(decode_assignment(response.assignment).assigned_partitions))
+        return SyncResult(code, [])
+    return SyncResult(code, flatten(decode_assignment(response.assignment).assigned_partitions))
 
 
 def heartbeat_request(member: MemberSettings, step: SendHeartbeat) -> HeartbeatRequest:

@@ -201,7 +201,7 @@ class ConfluentConsumer:
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
         """Assign partitions with positions as numbers: librdkafka's assign ignores positions.
 
-        Where it had to ask for the beginning first, an answer that comes after the next assignment (from a leader that
+        Where it had to ask for the beginning first, a response that comes after the next assignment (from a leader that
         was paused, say) makes it ask again half a second later and go back there, in the middle of reading (2.16). The
         topic is the workload's own: it begins at 0.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.core.delayed import CHECKED_KEYS, DelayedOperations
+from kavka.core.delayed_operations import CHECKED_KEYS, DelayedOperations
 
 
 class Wait:

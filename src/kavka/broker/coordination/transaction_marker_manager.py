@@ -1,6 +1,6 @@
 """Transaction markers from coordinators to the leaders of a transaction's partitions.
 
-The shell of `kavka.core.transaction_markers`, which decides: it has the connections, the registry's answers and one
+The shell of `kavka.core.transaction_markers`, which decides: it has the connections, the registry's responses and one
 timer. A request fails when it is not answered in twice `request.timeout.ms`.
 """
 

@@ -54,7 +54,6 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         self._is_single_broker = is_single_broker
         self._config = config
         self._clock = clock
-        self._disk = disk
         self._decoder = BatchDecoder(disk)
         self._members_memory = MembersMemory()
         self._compression = Compression(config.integer("offsets.topic.compression.codec"))
@@ -82,18 +81,16 @@ class GroupCoordinators(Coordinators[GroupShardRuntime]):
         return NewTopic(OFFSETS_TOPIC, self._partitions, factor, {}, settings)
 
     def _make_shard(self, replica: Replica) -> GroupShardRuntime:
-        shard = GroupShardRuntime(
+        return GroupShardRuntime(
             replica,
             self._settings,
             self._compression,
             self._config.integer("offsets.commit.timeout.ms"),
             self._clock,
-            self._disk,
             self._decoder,
             self._members_memory,
+            self.counts,
         )
-        shard.counts = self.counts
-        return shard
 
     # -- asking
 

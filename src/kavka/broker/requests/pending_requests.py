@@ -1,4 +1,4 @@
-"""Requests whose response is not ready in the iteration of the loop in which they are handled."""
+"""Pending requests: their response is not ready in the iteration of the loop in which they are handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Deliver = Callable[[RequestContext, Any], None]
 """Take the result of a request."""
 
 
-class Waiting:
+class PendingRequests:
     """Second stages, deferred responses and the steps of large requests, each until it is done or given up."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Waiting:
         """The second stages, and the steps of large requests."""
         self._woken: dict[Connection, deque[DeferredResponse]] = {}
         # Those before them, which the time of an iteration was too short for.
-        self._being_answered: dict[Connection, deque[DeferredResponse]] = {}
+        self._responding: dict[Connection, deque[DeferredResponse]] = {}
         self._is_scheduled = False
 
     # -- second stages
@@ -149,20 +149,20 @@ class Waiting:
         One connection after the other: a client continues while the next one's response is built.
         """
         self._is_scheduled = False
-        if not self._being_answered:
-            self._being_answered, self._woken = self._woken, {}
+        if not self._responding:
+            self._responding, self._woken = self._woken, {}
         end_ms = self._tick_ms() + SLICE_MS
         try:
-            while self._being_answered:
-                connection = next(iter(self._being_answered))
-                woken = self._being_answered.pop(connection)
+            while self._responding:
+                connection = next(iter(self._responding))
+                woken = self._responding.pop(connection)
                 is_over = self._respond_all(connection, woken, end_ms)
                 if woken:
-                    self._being_answered[connection] = woken
+                    self._responding[connection] = woken
                 if is_over:
                     break
         finally:
-            if self._being_answered or self._woken:
+            if self._responding or self._woken:
                 self._schedule()
 
     def _respond_all(

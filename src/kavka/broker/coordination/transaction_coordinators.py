@@ -7,7 +7,7 @@ from typing import Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.markers import TransactionMarkerManager
+from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
 from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.partitions.batch_decoder import BatchDecoder

@@ -1,4 +1,4 @@
-"""Orders over the network in a cluster: those of the controller that the registry names are carried out."""
+"""Control requests over the network in a cluster: those of the controller that the registry names are carried out."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def follower(cluster: Cluster) -> int:
     return number
 
 
-def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
-    """Return an order that stops nothing, as from the present controller but for what `claim` says."""
+def stop_request(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
+    """Return a StopReplica that stops nothing, as from the present controller but for what `claim` says."""
     ruler = cluster.controller
     true = {
         "controller_id": ruler,
@@ -46,8 +46,8 @@ def order(cluster: Cluster, number: int, **claim: int) -> StopReplicaRequest:
     return StopReplicaRequest(**{**true, **claim})
 
 
-async def answer(cluster: Cluster, number: int, **claim: int) -> ErrorCode:
-    response = await cluster.send(number, order(cluster, number, **claim))
+async def response_code(cluster: Cluster, number: int, **claim: int) -> ErrorCode:
+    response = await cluster.send(number, stop_request(cluster, number, **claim))
     return ErrorCode.of(response.error_code)
 
 
@@ -65,20 +65,22 @@ async def elect(cluster: Cluster, session: Any, broker: int) -> int:
     return epoch
 
 
-def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Run) -> None:
+def test_control_request_is_carried_out_only_with_the_epochs_that_the_registry_has(
+    run: Run,
+) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
         own = cluster.brokers[number].context.broker_epoch
         ruler, epoch = cluster.controller, cluster.brokers[number].controller.epoch
-        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-        assert await answer(cluster, number, controller_epoch=epoch - 1) is STALE
-        assert await answer(cluster, number, controller_id=number) is STALE
-        assert await answer(cluster, number, controller_id=99) is STALE
+        assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await response_code(cluster, number, controller_epoch=epoch - 1) is STALE
+        assert await response_code(cluster, number, controller_id=number) is STALE
+        assert await response_code(cluster, number, controller_id=99) is STALE
         for wrong in (-1, own - 1, own + 1, 2**63 - 1):
-            code = await answer(cluster, number, broker_epoch=wrong)
+            code = await response_code(cluster, number, broker_epoch=wrong)
             assert code is ErrorCode.STALE_BROKER_EPOCH, wrong
-        assert await answer(cluster, number) is ErrorCode.NONE
-        assert await answer(cluster, number, controller_id=ruler + 50) is STALE
+        assert await response_code(cluster, number) is ErrorCode.NONE
+        assert await response_code(cluster, number, controller_id=ruler + 50) is STALE
 
     run(story)
 
@@ -86,8 +88,11 @@ def test_order_is_carried_out_only_with_the_epochs_that_the_registry_has(run: Ru
 def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         for number in list(cluster.brokers):
-            assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-            assert await answer(cluster, number, controller_id=number, controller_epoch=99) is STALE
+            assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+            assert (
+                await response_code(cluster, number, controller_id=number, controller_epoch=99)
+                is STALE
+            )
         await cluster.create("t", [1, 2, 3])
         assert (await cluster.produce(WHERE, b"a")).error_code == ErrorCode.NONE
 
@@ -97,9 +102,9 @@ def test_epoch_from_outside_makes_no_controller_stale(run: Run) -> None:
 def test_requests_of_a_controller_that_is_new_to_the_broker_are_applied(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        assert await answer(cluster, number) is ErrorCode.NONE
+        assert await response_code(cluster, number) is ErrorCode.NONE
         before = cluster.brokers[number].controller.epoch
-        claim = order(cluster, number)
+        claim = stop_request(cluster, number)
         session = LocalSession(cluster.znode_server, 60_000)
         epoch = await elect(cluster, session, 77)
         assert epoch == before + 1
@@ -111,14 +116,14 @@ def test_requests_of_a_controller_that_is_new_to_the_broker_are_applied(run: Run
     run(story)
 
 
-def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_registry_is_slow(
+def test_requests_of_a_new_controller_are_carried_out_in_their_sequence_while_the_registry_is_slow(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
         broker, session = cluster.brokers[number], cluster.sessions[number]
-        assert await answer(cluster, number) is ErrorCode.NONE
-        confirmed, new = order(cluster, number), order(cluster, number)
+        assert await response_code(cluster, number) is ErrorCode.NONE
+        confirmed, new = stop_request(cluster, number), stop_request(cluster, number)
         other = LocalSession(cluster.znode_server, 60_000)
         new.controller_id, new.controller_epoch = 77, await elect(cluster, other, 77)
         await cluster.until(lambda: broker.controller.epoch == new.controller_epoch)
@@ -156,7 +161,7 @@ def test_orders_of_a_new_controller_are_carried_out_in_their_sequence_while_the_
     run(story)
 
 
-def test_order_that_no_registry_confirms_costs_the_connection_and_is_sent_again(
+def test_control_request_that_no_registry_confirms_costs_the_connection_and_is_sent_again(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(cluster: Cluster) -> None:
@@ -169,9 +174,9 @@ def test_order_that_no_registry_confirms_costs_the_connection_and_is_sent_again(
         with monkeypatch.context() as patch:
             patch.setattr(session, "stat", away)
             with pytest.raises(ConnectionError):
-                await answer(cluster, number, controller_epoch=HIGHEST)
-        assert await answer(cluster, number, controller_epoch=HIGHEST) is STALE
-        assert await answer(cluster, number) is ErrorCode.NONE
+                await response_code(cluster, number, controller_epoch=HIGHEST)
+        assert await response_code(cluster, number, controller_epoch=HIGHEST) is STALE
+        assert await response_code(cluster, number) is ErrorCode.NONE
 
     run(story)
 
@@ -211,7 +216,7 @@ def test_marker_has_no_newer_epoch_than_the_registry_gives_coordinators(run: Run
 def test_broker_that_is_stopped_asks_the_registry_no_more(run: Run) -> None:
     async def story(cluster: Cluster) -> None:
         number = follower(cluster)
-        claim = order(cluster, number, controller_epoch=99)
+        claim = stop_request(cluster, number, controller_epoch=99)
         broker, session = cluster.brokers.pop(number), cluster.sessions[number]
         check = broker.lazy.control_request_check.get()
         session.cut()

@@ -1,4 +1,4 @@
-"""Forged orders that the registry confirms, with nonsense in them: brokers report no fault, and recover at a restart.
+"""Forged control requests that the registry confirms, full of nonsense: brokers report no fault, and recover.
 
 There is no access control yet: a client that knows the epochs can move leaders and delete replicas. It must not end a
 broker's tasks, nor leave anything that a restart does not put right.
@@ -33,7 +33,7 @@ from kavka.wire.messages.update_metadata import (
 )
 from support.cluster import Run
 
-ORDERS = 400
+REQUESTS = 400
 HIGHEST = 2**31 - 1
 INTEGERS = (-(2**31), -2, -1, 0, 1, 2, 7, HIGHEST)
 NAMES = ("t", "t", "t", "__consumer_offsets", "new", "../x", "", ".", "a" * 250, "Ä", "a b", "\0")
@@ -42,15 +42,15 @@ PORTS = (1, 0, -1, 65_536, HIGHEST)
 
 
 class Forger:
-    """Draws orders from the present controller."""
+    """Draws control requests from the present controller."""
 
     def __init__(self, cluster: Any, seed: int) -> None:
         self._cluster = cluster
         self._random = Random(seed)
         self._topic_id = cluster.brokers[1].metadata.topics["t"].topic_id
 
-    def order(self, number: int) -> Any:
-        """Return an order to a broker, with the epochs that the registry confirms."""
+    def request(self, number: int) -> Any:
+        """Return a control request to a broker, with the epochs that the registry confirms."""
         ruler = self._cluster.controller
         claim = {
             "controller_id": ruler,
@@ -147,7 +147,7 @@ class Forger:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_forged_orders_cause_no_fault_and_a_restart_puts_everything_right(
+def test_forged_requests_cause_no_fault_and_a_restart_puts_everything_right(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic_partition = TopicPartition("t", 0)
@@ -157,10 +157,10 @@ def test_forged_orders_cause_no_fault_and_a_restart_puts_everything_right(
         await cluster.until(lambda: cluster.leader(topic_partition) >= 0)
         forger = Forger(cluster, seed=17)
         outcomes = set()
-        for turn in range(ORDERS):
+        for turn in range(REQUESTS):
             number = 1 + turn % 3
             try:
-                outcomes.add((await cluster.send(number, forger.order(number))).error_code)
+                outcomes.add((await cluster.send(number, forger.request(number))).error_code)
             except ConnectionError:  # closed: text that no client could read
                 cluster.disconnect(number)
         assert 0 in outcomes

@@ -1,4 +1,4 @@
-"""Quiet moments of a broker, in which it does what would hold up its clients, and the collection of all garbage."""
+"""Idle periods of a broker, which it uses for work that would hold up its clients; the collection of all garbage."""
 
 from __future__ import annotations
 

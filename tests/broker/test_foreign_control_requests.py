@@ -1,4 +1,4 @@
-"""A broker with a registry of its own carries out no order that comes over the network: its controller is in it."""
+"""A broker with a registry of its own refuses control requests that come over the network: its controller is in it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def update(version: int, epoch: int) -> UpdateMetadataRequest:
     return request
 
 
-ORDERS = {ApiKey.STOP_REPLICA: stop, ApiKey.LEADER_AND_ISR: lead, ApiKey.UPDATE_METADATA: update}
+REQUESTS = {ApiKey.STOP_REPLICA: stop, ApiKey.LEADER_AND_ISR: lead, ApiKey.UPDATE_METADATA: update}
 
 
 def rows(response: Any) -> list[Any]:
@@ -115,9 +115,9 @@ def rows(response: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("key", "version"),
-    [(key, v) for key in ORDERS for v in range(APIS[key].min_version, APIS[key].max_version + 1)],
+    [(key, v) for key in REQUESTS for v in range(APIS[key].min_version, APIS[key].max_version + 1)],
 )
-def test_lone_broker_carries_out_no_order_from_the_network(
+def test_lone_broker_refuses_control_requests_from_the_network(
     run: Run, key: ApiKey, version: int
 ) -> None:
     async def story(served: Served) -> None:
@@ -125,7 +125,7 @@ def test_lone_broker_carries_out_no_order_from_the_network(
         await served.produce("t", b"a")
         before = served.broker.control_requests.controller_epoch
         for epoch in (before, HIGHEST):
-            response = await served.send(ORDERS[key](version, epoch), version)
+            response = await served.send(REQUESTS[key](version, epoch), version)
             assert response.error_code == REFUSED
             expected = [] if key is ApiKey.UPDATE_METADATA else [REFUSED]
             assert [row.error_code for row in rows(response)] == expected
