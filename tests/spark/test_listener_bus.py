@@ -109,7 +109,7 @@ def test_reports_go_on_for_the_listeners_that_are_left() -> None:
     assert server.removals == 1
 
 
-class Listener(StreamingQueryListener):  # type: ignore[misc]
+class Listener(StreamingQueryListener):
     """Keeps the queries that have ended."""
 
     def __init__(self) -> None:
