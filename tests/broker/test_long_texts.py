@@ -18,6 +18,11 @@ from kavka.wire.messages.create_partitions import (
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,
 )
+from kavka.wire.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestAssignment,
+    CreateTopicsRequestTopic,
+)
 from kavka.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
@@ -100,6 +105,65 @@ def test_assignments_to_a_hundred_thousand_brokers_are_refused_in_a_response(run
         response = await served.send(request)
         found = response.responses[0].partitions[0].error_code
         assert found == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "assigned", "moved"),
+    [
+        (
+            [0] * 32_767,
+            "Duplicate brokers not allowed in replica assignment: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ... 32757 more]",
+            "Duplicate replica ids in partition reassignment replica list: "
+            "[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ... 32757 more]",
+        ),
+        (
+            list(range(11)),
+            "Unknown broker(s) [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] in the replica assignment of partition 0.",
+            "Replica assignment has brokers that are not alive. Replica list: "
+            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], live broker list: [0]",
+        ),
+        (
+            list(range(12)),
+            "Unknown broker(s) [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... 1 more] in the replica assignment of partition 0.",
+            "Replica assignment has brokers that are not alive. Replica list: "
+            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... 1 more], live broker list: [0]",
+        ),
+        (
+            list(range(-2, 30)),
+            "Unknown broker(s) [-2, -1, 1, 2, 3, 4, 5, 6, 7, 8, ... 21 more] in the replica assignment of partition 0.",
+            "Invalid broker id in partition reassignment replica list: "
+            "[-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, ... 22 more]",
+        ),
+    ],
+    ids=["doubled", "ten", "eleven", "negative"],
+)
+def test_refusals_of_replicas_show_ten_of_them(
+    run: Any, replicas: list[int], assigned: str, moved: str
+) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        by_hand = CreateTopicsRequestAssignment(partition_index=0, broker_ids=replicas)
+        topic = CreateTopicsRequestTopic(
+            name="u", num_partitions=-1, replication_factor=-1, assignments=[by_hand]
+        )
+        created = await served.send(CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+        assert created.topics[0].error_message == assigned
+        added = CreatePartitionsRequestTopic(
+            name="t",
+            count=2,
+            assignments=[CreatePartitionsRequestAssignment(broker_ids=replicas)],
+        )
+        grown = await served.send(CreatePartitionsRequest(topics=[added], timeout_ms=1_000))
+        assert grown.results[0].error_message == assigned.replace("partition 0", "partition 1")
+        partition = AlterPartitionReassignmentsRequestPartition(
+            partition_index=0, replicas=replicas
+        )
+        move = AlterPartitionReassignmentsRequestTopic(name="t", partitions=[partition])
+        request = AlterPartitionReassignmentsRequest(topics=[move], timeout_ms=1_000)
+        answer = await served.send(request)
+        assert answer.responses[0].partitions[0].error_message == moved
 
     run(story)
 

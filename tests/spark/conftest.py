@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from support.spark.places import MakePlace, Master, Place, Sessions
 
 
+_HERE = Path(__file__).parent
+_TIMEOUT_S = 300
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the exactly-once sink on Apache Kafka's broker to `make long`."""
+    """Set a timeout that has room for the start of a session, which takes 100 s beside a few busy programs.
+
+    A timeout in a call of the JVM fails all later tests of the session as well: each takes the answer to the call
+    before. Leave the exactly-once sink on Apache Kafka's broker to `make long`.
+    """
     for item in items:
+        if item.path.parent == _HERE and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if item.path.name == "test_exactly_once.py" and parameters.get("any_broker") == "apache":
             item.add_marker(pytest.mark.long)

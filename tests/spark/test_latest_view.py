@@ -279,7 +279,7 @@ def test_a_stream_has_the_changes_of_each_batch(
         query = (
             writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(200)
         assert query.exception() is None
 
     run()

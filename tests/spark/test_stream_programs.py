@@ -5,7 +5,6 @@ One process of pytest runs their tests, so that Spark starts once; after each te
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from shutil import copyfile
 import pytest
 
 from kavka.pipelines.project import make_project
+from kavka_compat.artifacts import user_cache
 from support.spark.spark_connector import fetched_jar
 from support.spark.standalone import environment
 
@@ -49,8 +49,7 @@ def page_projects(directory: Path) -> list[Path]:
 def project_with_merge(directory: Path) -> Path:
     """A project whose tables are in the catalogue with which Spark tests MERGE; it has a driver of its own."""
     project_of_page(directory, "auto_cdc_merge_steps.py")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jar = fetched_jar(MERGE_JAR, home / "kavka" / "spark-tests")
+    jar = fetched_jar(MERGE_JAR, user_cache("spark-tests"))
     with (directory / "tests" / "spark-defaults.conf").open("a") as settings:
         settings.write(f"spark.jars {jar}\nspark.driver.extraClassPath {jar}\n")
         settings.write(f"spark.sql.catalog.merging {MERGE_CATALOG}\n")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kavka_compat.artifacts import user_cache
 from support.waiting import wait_until
 
 _ICEBERG, _JETTY = "1.11.0", "12.1.14"
@@ -33,8 +34,7 @@ _SERVER = "org.apache.iceberg.rest.RESTCatalogServer"
 
 def _jars() -> Path:
     """Return the directory of jars. Raise RuntimeError when maven cannot fetch them."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = home / "kavka" / f"iceberg-rest-{_ICEBERG}"
+    directory = user_cache(f"iceberg-rest-{_ICEBERG}")
     if directory.exists():
         return directory
     partial = directory.with_name(f"{directory.name}.{os.getpid()}")

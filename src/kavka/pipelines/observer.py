@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kavka.pipelines.definitions import Definitions
+from kavka.pipelines.listener_bus import add_listener, remove_listener
 from kavka.pipelines.session import within
 from kavka.spark.queries.flow_progress import FlowProgress, ProgressTable, unqualified
 from kavka.spark.queries.topic import StatusPublisher
@@ -84,7 +85,7 @@ class Observer:
                     observer.record_termination()
 
         listener = Listener()
-        spark.streams.addListener(listener)
+        add_listener(spark, listener)
         self._listening = (spark, listener)
 
     def record_termination(self) -> None:
@@ -129,7 +130,7 @@ class Observer:
     def _remove_listener(self) -> None:
         spark, listener = self._listening
         try:
-            spark.streams.removeListener(listener)
+            remove_listener(spark, listener)
         except Exception as error:  # noqa: BLE001 - the session ends in any case, and its listeners with it
             log.info("listener was not removed error=%s", error)
 

@@ -11,7 +11,9 @@ from kavka.broker.metrics.page import families
 from kavka.broker.metrics.requests import request_name
 from kavka.broker.partitions.traffic import TopicTraffic, Traffic
 from kavka.broker.requests.counters import error_finder, error_steps
+from kavka.core.shards import partition_for
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.metrics.families import lines
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.api_versions import ApiVersionsRequest
@@ -29,7 +31,7 @@ from kavka.wire.messages.offset_commit import (
 )
 from kavka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
-from support.one_broker import Served
+from support.one_broker import SILENT, Served
 from support.waiting import eventually, until
 
 ON = {"kavka.metrics.port": "0"}
@@ -345,6 +347,40 @@ def test_a_rebalance_is_not_counted_when_all_members_leave_before_the_assignment
         assert found[shown] == 0
 
     run(story, **ON)
+
+
+def test_a_rebalance_whose_assignment_is_committed_after_its_timeout_is_counted_once(
+    run: Any, page: Any
+) -> None:
+    shown = "kafka_server_group_coordinator_metrics_group_completed_rebalance_count"
+
+    async def story(served: Served) -> None:
+        find = FindCoordinatorRequest(key="g")
+        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        joined = await eventually(
+            lambda: served.send(join, 3), lambda answer: not answer.error_code
+        )
+        number = partition_for("g", served.broker.config.integer("offsets.topic.num.partitions"))
+        replica = served.replica(TopicPartition("__consumer_offsets", number))
+        await served.add_silent_follower(replica)
+        sync = SyncGroupRequest(
+            group_id="g", member_id=joined.member_id, generation_id=joined.generation_id
+        )
+        assert (await served.send(sync, 3)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert (await page(served.broker))[shown] == 0
+        replica.partition.followers[SILENT].log_end_offset = replica.log.log_end_offset
+        served.broker.replica_manager.metadata_changed((), are_brokers_others=True)
+        assert replica.partition.high_watermark == replica.log.log_end_offset == 1
+        assert (await page(served.broker))[shown] == 1
+
+    run(story, **ON, offsets__commit__timeout__ms="20")
 
 
 def test_a_flush_is_timed(run: Any, page: Any) -> None:

@@ -26,13 +26,14 @@ from typing import Any
 import pytest
 
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
+from kavka_compat.artifacts import user_cache
 from kavka_compat.ours import kavka_command
 from kavka_compat.processes import Running, free_port
 from kavka_compat.suites import run_suite
 from support.certificates import Authority
 from support.kerberos import SERVICE, Realm, jaas, realm_in
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / "aiokafka"
+_CACHE = user_cache("aiokafka")
 _REPOSITORY = "https://github.com/aio-libs/aiokafka"
 _TRANSPORT, _MECHANISM = "KAVKA_TRANSPORT", "KAVKA_MECHANISM"
 _SECURITY = "org.apache.kafka.common.security"

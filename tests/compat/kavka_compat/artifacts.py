@@ -27,10 +27,14 @@ class MissingTool(RuntimeError):
     """Something that the machine must have is not there; the text says what to install."""
 
 
+def user_cache(name: str) -> Path:
+    """Return a directory of the user's cache, in which tests keep what they fetch; it need not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / name
+
+
 def cache_directory(release: str) -> Path:
     """Return where the jars of `release` are kept, whether or not they are there yet."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "kavka" / "apache-kafka" / release
+    return user_cache("apache-kafka") / release
 
 
 def java() -> str:

@@ -47,7 +47,12 @@ _RELEASES: Final = ("3.9", "4.1")
 
 
 def create_topic(address: str, name: str, partitions: int, **configs: str) -> None:
-    """Create a topic at a lone broker, with configs whose dots are written as `__`, and wait until it is led."""
+    """Create a topic at a lone broker, with configs whose dots are written as `__`, and wait until it is led.
+
+    The bodies are of long ago: retention, which brokers look at every five minutes, and Apache Kafka's first after half
+    a minute, would delete them before they are read.
+    """
+    configs = {"retention__ms": "-1"} | configs
     topic = CreateTopicsRequestTopic(
         name=name,
         num_partitions=partitions,

@@ -5,13 +5,14 @@ Both are kept in `~/.cache/kavka/pypi`, never in the project's environment, and 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / "pypi"
+from kavka_compat.artifacts import user_cache
+
+_CACHE = user_cache("pypi")
 _SECONDS = 600
 
 

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kavka_compat import librdkafka_security
-from kavka_compat.artifacts import MissingTool
+from kavka_compat.artifacts import MissingTool, user_cache
 from kavka_compat.killable import run_killable
 from kavka_compat.librdkafka_runner import Outcome, Runner
 from kavka_compat.word_count import compile_java
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kavka" / "librdkafka"
+_CACHE = user_cache("librdkafka")
 _MIRROR = "http://deb.debian.org/debian"
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _BUILT = ".kavka-built"

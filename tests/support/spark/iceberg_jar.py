@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
+from kavka_compat.artifacts import user_cache
 from support.spark.spark_connector import fetched_jar
 
 ARTIFACT = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
@@ -39,8 +40,7 @@ session.stop()
 
 def spark_4_1() -> Path:
     """Return the Python of an environment with Spark 4.1, made once in `~/.cache/kavka`."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = home / "kavka" / "spark-4.1"
+    directory = user_cache("spark-4.1")
     python = directory / "bin" / "python"
     ready = directory / "ready"
     if not ready.exists():
@@ -52,8 +52,7 @@ def spark_4_1() -> Path:
 
 def query(metadata: str, sql: str) -> list[dict[str, Any]]:
     """Run SQL over a table, by the file of its metadata; its views are rows, files, snapshots and partitions."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jar = fetched_jar(ARTIFACT, home / "kavka" / "iceberg")
+    jar = fetched_jar(ARTIFACT, user_cache("iceberg"))
     inherited = {name: value for name, value in os.environ.items() if "SPARK" not in name}
     inherited.pop("PYTHONPATH", None)
     done = subprocess.run(

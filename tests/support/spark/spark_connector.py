@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kavka_compat.artifacts import user_cache
+
 ARTIFACTS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
@@ -25,8 +27,7 @@ def connector_jars() -> list[Path]:
 
     Raise RuntimeError when maven is missing or cannot fetch them.
     """
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = home / "kavka" / "spark-connector"
+    directory = user_cache("spark-connector")
     return [fetched_jar(artifact, directory) for artifact in ARTIFACTS]
 
 

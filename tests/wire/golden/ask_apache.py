@@ -2,7 +2,7 @@
 
 And `apache_4_1.txt`: those of what came with 4.x, and of the records of internal topics, some of whose fields did.
 
-    .venv/bin/python tests/wire/golden/ask_apache.py
+    PYTHONPATH=tests:tests/compat .venv/bin/python tests/wire/golden/ask_apache.py
 
 Needs a JDK (`javac` compiles `ApacheEncoder.java` in memory) and the jars of `python -m kavka_compat.artifacts`.
 """
@@ -13,16 +13,15 @@ import base64
 import json
 import runpy
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kavka.wire.apis import APIS
 from kavka.wire.schema import Kind, ListOf, fields_of, schema_of
+from kavka_compat.artifacts import cache_directory
+from support.wire_values import sample
 
 HERE = Path(__file__).parent
-JARS = Path.home() / ".cache" / "kavka" / "apache-kafka"
 LAST_OF_3_9 = {
     f"{name}{kind}": version
     for name, version in {
@@ -45,9 +44,6 @@ REMARK = (
 
 def main() -> None:
     """Ask for all messages at once: Java starts slowly."""
-    sys.path.insert(0, str(HERE.parent.parent))
-    from support.wire_values import sample
-
     stored_classes = runpy.run_path(str(HERE.parent / "test_apache_bytes.py"))["STORED"]
     requests = [
         (cls, version)
@@ -57,16 +53,16 @@ def main() -> None:
     ]
     stored = [(cls, version) for cls in stored_classes for version in schema_of(cls).versions]
     newer = [one for one in requests if one[1] > LAST_OF_3_9.get(one[0].__name__, one[1])]
-    _ask("3.9", [one for one in requests if one not in newer], sample)
-    _ask("4.1", stored + [one for one in newer if not one[0].__name__.startswith(YOUNGER)], sample)
+    _ask("3.9", [one for one in requests if one not in newer])
+    _ask("4.1", stored + [one for one in newer if not one[0].__name__.startswith(YOUNGER)])
 
 
-def _ask(release: str, wanted: list[tuple[type, int]], sample: Callable[[type, int], Any]) -> None:
+def _ask(release: str, wanted: list[tuple[type, int]]) -> None:
     lines = [
         f"{cls.__name__} {version} {json.dumps(_as_json(sample(cls, version), cls, version))}\n"
         for cls, version in wanted
     ]
-    command = ["java", "-cp", f"{JARS / release}/*", str(HERE / "ApacheEncoder.java")]
+    command = ["java", "-cp", f"{cache_directory(release)}/*", str(HERE / "ApacheEncoder.java")]
     response = subprocess.run(
         command, input="".join(lines), capture_output=True, text=True, check=True
     )

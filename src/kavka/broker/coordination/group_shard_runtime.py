@@ -40,7 +40,10 @@ class GroupCounts:
         self.commits = 0
         """Offsets that were committed: a request for ten partitions counts ten times."""
         self.rebalances = 0
-        """Assignments of a leader that were committed and given to the members."""
+        """Assignments of a leader that were committed.
+
+        One that was committed after its timeout, which begins another rebalance, counts as well: as Apache Kafka's.
+        """
 
 
 class GroupShardRuntime(ShardRuntime[Event, Record, SendReply[Reply]]):

@@ -362,11 +362,9 @@ class ShardRuntime(Generic[E, R, F]):
             log.warning(
                 "decision not committed in time partition=%s end=%d", topic_partition, end_offset
             )
-            decision = overdue.decision
-            left = tuple(e for e in decision.effects if not isinstance(e, SendReply))
-            overdue.decision = Decision(decision.records, left)
+            # Its replies stay: they say what kind of decision it is, and their requests are answered here already.
             self._late.append(overdue)
-            self._overdue(decision)
+            self._overdue(overdue.decision)
             self.commit_ready()
         while self._confirming and self._confirming[0].deadline_ms <= now_ms:
             overdue = self._confirming.popleft()

@@ -33,7 +33,7 @@ from kavka.core.controller.replies import (
 )
 from kavka.core.controller.state import Assignment, FinishingReassignment
 from kavka.core.controller.step import Step
-from kavka.core.controller.topics import too_many_replicas
+from kavka.core.controller.topics import shown_brokers, too_many_replicas
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 
@@ -104,8 +104,8 @@ def _judge(step: Step, topic_partition: TopicPartition, target: Sequence[int] | 
         live = step.state.live
         if not set(adding) <= set(live):
             problem = (
-                f"Replica assignment has brokers that are not alive. Replica list: {list(adding)}, "
-                f"live broker list: {live}"
+                "Replica assignment has brokers that are not alive. Replica list: "
+                f"{shown_brokers(adding)}, live broker list: {live}"
             )
     if problem is None:
         problem = _loses_all_replicas(step, topic_partition, target)
@@ -143,9 +143,11 @@ def _invalid_replicas(target: Sequence[int]) -> str | None:
     if problem is not None:
         return problem
     if len(set(target)) != len(target):
-        return f"Duplicate replica ids in partition reassignment replica list: {list(target)}"
+        shown = shown_brokers(target)
+        return f"Duplicate replica ids in partition reassignment replica list: {shown}"
     if min(target) < 0:
-        return f"Invalid broker id in partition reassignment replica list: {list(target)}"
+        shown = shown_brokers(target)
+        return f"Invalid broker id in partition reassignment replica list: {shown}"
     return None
 
 

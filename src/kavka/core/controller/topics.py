@@ -14,6 +14,8 @@ MAX_PARTITIONS = 10_000
 """Maximum of partitions that one request may create."""
 _MAX_REPLICAS = 32_767
 """Maximum of replicas of a partition: a replication factor is an int16 (CreateTopics)."""
+_SHOWN_BROKERS = 10
+"""Maximum of broker ids in a message: a request may name as many as a partition may have replicas."""
 USE_DEFAULT = -1
 
 
@@ -153,6 +155,14 @@ def too_many_replicas(replicas: Sequence[int]) -> str | None:
     return None
 
 
+def shown_brokers(brokers: Sequence[int]) -> str:
+    """Return broker ids for a message, of a long list the first ones: `[1, 2, 3, 3]`, `[1, 2, ... 90 more]`."""
+    left = len(brokers) - _SHOWN_BROKERS
+    if left <= 0:
+        return str(list(brokers))
+    return f"[{', '.join(map(str, brokers[:_SHOWN_BROKERS]))}, ... {left} more]"
+
+
 def _check_factor(factor: int, brokers: Collection[int]) -> TopicRefusal | None:
     code = ErrorCode.INVALID_REPLICATION_FACTOR
     if factor <= 0:
@@ -182,13 +192,15 @@ def _check_assignment(
         if problem is not None:
             return TopicRefusal(code, problem)
         if len(set(replicas)) != len(replicas):
+            shown = shown_brokers(replicas)
             return TopicRefusal(
-                code, f"Duplicate brokers not allowed in replica assignment: {list(replicas)}"
+                code, f"Duplicate brokers not allowed in replica assignment: {shown}"
             )
         unknown = sorted(set(replicas).difference(brokers))
         if unknown:
             message = (
-                f"Unknown broker(s) {unknown} in the replica assignment of partition {partition}."
+                f"Unknown broker(s) {shown_brokers(unknown)} in the replica assignment of partition "
+                f"{partition}."
             )
             return TopicRefusal(code, message)
     chosen = {partition: list(assignment[partition]) for partition in expected}
