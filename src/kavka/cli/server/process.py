@@ -95,7 +95,7 @@ def raise_descriptor_limit() -> None:
 
 
 def keep_out_of_core_dumps() -> None:
-    """Have this process, and those that it starts, write no core dump: memory holds keys, passwords and records.
+    """Prevent core dumps of this process and of those that it starts: memory holds keys, passwords and records.
 
     A program that takes core dumps for the system may ignore the limit: the filter leaves all memory out of them.
     """
