@@ -206,12 +206,15 @@ def test_neither_user_nor_mechanism_changes_when_a_client_authenticates_again(
     run(story)
 
 
-def test_other_requests_are_refused_while_a_client_authenticates_again(run: Run) -> None:
+def test_other_requests_are_refused_while_a_client_authenticates_again(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(server: Server) -> None:
         peer = await server.connect("alice", "alice secret")
         await peer.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         with pytest.raises(ConnectionError):
             await peer.send(MetadataRequest(topics=[]), 9)
+        assert "Metadata request while the client authenticates again" in caplog.text
 
     run(story)
 

@@ -308,7 +308,7 @@ def test_a_new_certificate_holds_for_new_connections_and_none_is_lost(files: Tls
         (files.directory / "broker.pem").write_bytes(b"-----BEGIN broken")
         await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) == before
-        files.write("broker.pem", files.authority.sign("renewed"))
+        files.write("broker.pem", files.authority.sign("broker"))
         await served.broker.security.tls.reload_files()
         assert subject(await connect(served, files.security())) != before
         await served.topic("t")
@@ -333,21 +333,49 @@ def test_a_key_store_is_changed_by_a_dynamic_setting(files: TlsFiles) -> None:
             subject = peer._transport.get_extra_info("ssl_object").getpeercert()["subject"]
             assert (("commonName", expected),) in subject
 
-    run(files, story)
+    run(files, story, ssl__allow__dn__changes="true")
 
 
 def test_a_key_store_that_cannot_be_used_is_refused_before_it_is_stored(files: TlsFiles) -> None:
+    renewed = files.write("renewed.pem", files.authority.sign("broker"))
+    elsewhere = files.write("elsewhere.pem", files.authority.sign("broker", hosts=("elsewhere",)))
+    another = files.write("another.pem", files.authority.sign("another"))
+
     async def story(served: Served) -> None:
         name = "listener.name.ssl.ssl.keystore.location"
-        for location, code in (("/nowhere", ErrorCode.INVALID_REQUEST), (files.client, 0)):
+        for location, reason in (
+            ("/nowhere", "No such file"),
+            (another, "its distinguished name is CN=another,O=Acme"),
+            (elsewhere, "it lacks subject alternative names"),
+            (renewed, None),
+        ):
             (response,) = await altered(served, (BROKER, "0", [(name, SET, location)]))
-            assert response.error_code == code
-            assert ("No such file" in (response.error_message or "")) is bool(code)
+            if reason is None:
+                assert response.error_code == 0
+            else:
+                assert response.error_code == ErrorCode.INVALID_REQUEST
+                assert reason in response.error_message
         assert served.broker.context.effective_configs.broker_overrides(default=False) == {
-            name: files.client
+            name: renewed
         }
 
     run(files, story, broker__id="0")
+
+
+def test_the_file_of_another_broker_does_not_replace_a_certificate_while_it_runs(
+    files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        tls = served.broker.security.tls
+        for name in ("another", "another"):  # the second time for the first key store still
+            files.write("broker.pem", files.authority.sign(name))
+            await tls.reload_files()
+            await connect(served, files.security())
+            assert caplog.text.count("TLS reload failed, certificates kept") == 1
+            assert "CN=another,O=Acme, that of the key store in use CN=broker,O=Acme" in caplog.text
+            caplog.clear()
+
+    run(files, story)
 
 
 def test_metrics_are_served_over_https(files: TlsFiles) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,27 @@ def test_a_name_that_a_client_chose_makes_no_line_of_the_log() -> None:
     record = logging.LogRecord("kavka", logging.INFO, "", 0, "user=%s %s", values, None)
     line = OneLine("%(levelname)s %(message)s").format(record)
     assert line == r"INFO user=alice\n[2026-01-01 00:00:00] INFO forged \u2028"
+
+
+def test_characters_that_hide_or_turn_what_is_shown_are_escaped() -> None:
+    values = ("ad\u200bmin", "\u202enimda\u2066\ufeff")
+    record = logging.LogRecord("kavka", logging.INFO, "", 0, "user=%s %s", values, None)
+    assert OneLine("%(message)s").format(record) == r"user=ad\u200bmin \u202enimda\u2066\ufeff"
+
+
+def test_no_core_dump_holds_the_memory_of_a_server() -> None:
+    program = (
+        "import resource\n"
+        "from kavka.cli.server.process import keep_out_of_core_dumps\n"
+        "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
+        "keep_out_of_core_dumps()\n"
+        "assert resource.getrlimit(resource.RLIMIT_CORE) == (0, hard)\n"
+        "print(int(open('/proc/self/coredump_filter').read(), 16))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "0\n"
 
 
 def test_a_traceback_makes_no_line_that_looks_like_another() -> None:

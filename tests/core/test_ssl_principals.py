@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kavka.core.distinguished_names import BadCertificate, distinguished_name, subject_of
+from kavka.core.distinguished_names import (
+    BadCertificate,
+    alternative_names_of,
+    distinguished_name,
+    subject_of,
+)
 from kavka.core.ssl_principals import BadMappingRules, NoMatchingRule, SslPrincipalMapper
 
 
@@ -69,6 +74,8 @@ def test_texts_of_older_types_are_taken_for_utf_8_as_java_does() -> None:
 def test_bytes_that_are_no_certificate_are_refused(data: bytes) -> None:
     with pytest.raises(BadCertificate):
         subject_of(data)
+    with pytest.raises(BadCertificate):
+        alternative_names_of(data)
 
 
 DN = "CN=kafka-user,OU=ServiceUsers,O=Unknown,C=DE"

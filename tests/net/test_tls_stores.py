@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kavka.core.distinguished_names import subject_of
+from kavka.core.distinguished_names import alternative_names_of, subject_of
 from kavka.net.tls.ciphers import openssl_name
 from kavka.net.tls.contexts import ReloadableContext, client_context, server_context
 from kavka.net.tls.settings import InvalidStore, Store, TlsSettings, parse_settings
@@ -284,6 +284,15 @@ def test_a_pkcs12_trust_store_has_the_certificate_entries_and_not_the_chain_of_a
     assert read is not None
     found = [subject_of(ssl.PEM_cert_to_DER_cert(text)) for text in pem_blocks(read)]
     assert sorted(found) == ["CN=Other", "CN=Root"]
+
+
+def test_alternative_names_are_those_of_the_extension() -> None:
+    def names(*hosts: str) -> frozenset[bytes]:
+        signed = Authority().sign("one", hosts=hosts)
+        return alternative_names_of(signed.chain[0].public_bytes(Encoding.DER))
+
+    assert names("a.example", "127.0.0.1") == {b"\x82\x09a.example", b"\x87\x04\x7f\0\0\x01"}
+    assert names() == frozenset()
 
 
 def test_a_pkcs12_file_with_a_key_alone_is_no_trust_store(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _SHORT: Final = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _SEQUENCE, _SET, _OID, _VERSION = 0x30, 0x31, 0x06, 0xA0
+_EXTENSIONS, _OCTETS = 0xA3, 0x04
+_ALTERNATIVE_NAMES: Final = "2.5.29.17"
 _TEXTS: Final = frozenset([0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E])
 """Tags of UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
@@ -68,14 +70,32 @@ def subject_of(certificate: bytes) -> str:
 
 def encoded_subject(certificate: bytes) -> Element:
     """Return the name of the owner of a certificate in DER, as it stands there. Raise BadCertificate."""
-    outer = _only(certificate, _SEQUENCE)
-    to_be_signed = next(elements(outer), None)
-    if to_be_signed is None:
-        raise BadCertificate("the certificate is empty")
-    fields = [one for one in elements(to_be_signed.content) if one.tag != _VERSION]
+    fields = _fields(certificate)
     if len(fields) < 5 or fields[4].tag != _SEQUENCE:  # serial, algorithm, issuer, validity
         raise BadCertificate("the certificate has no subject")
     return fields[4]
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """Return the subject alternative names of a certificate in DER, each as it stands there. Raise BadCertificate."""
+    for field in _fields(certificate):
+        if field.tag != _EXTENSIONS:
+            continue
+        for extension in elements(_only(field.content, _SEQUENCE)):
+            # Its OID, whether it is critical if it is, and its value.
+            parts = list(elements(extension.content))
+            if parts and parts[0].tag == _OID and _dotted(parts[0].content) == _ALTERNATIVE_NAMES:
+                names = _only(_only(parts[-1].whole, _OCTETS), _SEQUENCE)
+                return frozenset(one.whole for one in elements(names))
+    return frozenset()
+
+
+def _fields(certificate: bytes) -> list[Element]:
+    """Return the fields of the signed part of a certificate, without its version."""
+    to_be_signed = next(elements(_only(certificate, _SEQUENCE)), None)
+    if to_be_signed is None:
+        raise BadCertificate("the certificate is empty")
+    return [one for one in elements(to_be_signed.content) if one.tag != _VERSION]
 
 
 def distinguished_name(name: bytes) -> str:

@@ -79,8 +79,6 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("ssl.trustmanager.algorithm", _T.STRING, "PKIX"),
     ("ssl.provider", _T.STRING, None),
     ("ssl.engine.factory.class", _T.CLASS, None),
-    ("ssl.allow.dn.changes", _T.BOOLEAN, False),
-    ("ssl.allow.san.changes", _T.BOOLEAN, False),
     ("remote.log.storage.system.enable", _T.BOOLEAN, False),
     ("security.providers", _T.STRING, None),
     ("remote.log.storage.manager.impl.prefix", _T.STRING, "rsm.config."),

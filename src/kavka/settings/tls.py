@@ -120,6 +120,20 @@ TLS_SETTINGS: list[Setting] = [
         scope=_HERE,
     ),
     Setting(
+        "ssl.allow.dn.changes",
+        _T.BOOLEAN,
+        False,
+        "True accepts, while the broker runs, a key store whose certificate has another distinguished name; false "
+        "keeps the one before.",
+    ),
+    Setting(
+        "ssl.allow.san.changes",
+        _T.BOOLEAN,
+        False,
+        "True accepts, while the broker runs, a key store whose certificate lacks subject alternative names that the "
+        "one before has; false keeps the one before.",
+    ),
+    Setting(
         "kavka.ssl.max.handshakes",
         _T.INT,
         1000,

@@ -77,8 +77,11 @@ class RequestFailures:
     def unauthenticated(self, context: RequestContext) -> None:
         """Refuse a request that a client may send after it is authenticated only."""
         key = context.api.key
-        needs = "the client needs security.protocol=SASL_SSL or SASL_PLAINTEXT"
-        text = f"{key.title} request before authentication: {needs}"
+        if context.session.was_authenticated:
+            text = f"{key.title} request while the client authenticates again"
+        else:
+            needs = "the client needs security.protocol=SASL_SSL or SASL_PLAINTEXT"
+            text = f"{key.title} request before authentication: {needs}"
         self.close(context.connection, key, RefusalReason.UNAUTHENTICATED, text)
 
     def expired(self, context: RequestContext) -> None:

@@ -33,7 +33,7 @@ class DeniedLog:
         self._log.write(
             session.host,
             "denied principal=%s host=%s operation=%s resource=%s:%r api=%s",
-            session.principal,
+            str(session.principal)[:_MAX_NAME],
             session.host,
             operation.title,
             resource.title,

@@ -11,10 +11,11 @@ from kavka.broker.configs.listener_settings import ListenerSettings
 from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
 from kavka.net.tls.client import ReloadableClientTls
-from kavka.net.tls.contexts import ReloadableContext, server_context
+from kavka.net.tls.contexts import ReloadableContext
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import replace
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class BrokerTls:
                 merged = self._configs.merged_listener(name, overrides)
                 settings = tls_settings(merged, self._protocol(name))
                 if settings != tls.reloadable.settings:
-                    await asyncio.to_thread(server_context, settings)
+                    await asyncio.to_thread(tls.reloadable.made, settings)
         except InvalidSetting as error:
             return str(error)
         return None
@@ -122,4 +123,8 @@ def tls_settings(settings: ListenerSettings, protocol: str) -> TlsSettings:
     client_auth = settings.text("ssl.client.auth")
     if protocol == "SASL_SSL" and not settings.is_own("ssl.client.auth"):
         client_auth = "none"
-    return parse_settings(settings.value, client_auth)
+    return replace(
+        parse_settings(settings.value, client_auth),
+        allows_dn_changes=settings.value("ssl.allow.dn.changes") is True,
+        allows_san_changes=settings.value("ssl.allow.san.changes") is True,
+    )

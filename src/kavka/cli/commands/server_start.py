@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kavka.cli.server.process import (
     UsageError,
+    keep_out_of_core_dumps,
     listen_for_signals,
     log_to_stderr,
     raise_descriptor_limit,
@@ -68,6 +69,7 @@ def main(arguments: list[str]) -> int:
     refusal = _refusal_of_console(settings, workers)
     if refusal is not None:
         return _failed(refusal)
+    keep_out_of_core_dumps()
     raise_descriptor_limit()
     log_to_stderr(settings.get("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if workers is None:

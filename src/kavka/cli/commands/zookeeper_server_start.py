@@ -10,6 +10,7 @@ import time
 
 from kavka.cli.server.process import (
     UsageError,
+    keep_out_of_core_dumps,
     listen_for_signals,
     log_to_stderr,
     raise_descriptor_limit,
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
     if is_daemon:
         names = ("zookeeper.log", "zookeeper.out")
         return start_daemon("zookeeper-server-start", arguments, names)
+    keep_out_of_core_dumps()
     raise_descriptor_limit()
     log_to_stderr(settings.pop("kavka.log.level", "INFO"), os.environ.get("KAVKA_LOG_FILE"))
     if all(word.startswith("-") or "=" in word for word in arguments):

@@ -31,7 +31,11 @@ SUPERVISED = "KAVKA_SUPERVISED"
 _PASSWORD: Final = re.compile(
     r"(?:password|secret|jaas\.config|secret\.key|master\.key|keystore\.key)$", re.IGNORECASE
 )
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
+"""Characters that end a line, show nothing, or turn the direction in which what follows is shown."""
+_CORE_FILTER: Final = "/proc/self/coredump_filter"
 
 
 class UsageError(Exception):
@@ -88,6 +92,18 @@ def raise_descriptor_limit() -> None:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # a system with another maximum keeps its own
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def keep_out_of_core_dumps() -> None:
+    """Prevent core dumps of this process and of those that it starts: memory holds keys, passwords and records.
+
+    A program that takes core dumps for the system may ignore the limit: the filter leaves all memory out of them.
+    """
+    _soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    # A kernel without core dumps has no filter.
+    with contextlib.suppress(OSError), open(_CORE_FILTER, "wb", buffering=0) as file:
+        file.write(b"0")
 
 
 class OneLine(logging.Formatter):

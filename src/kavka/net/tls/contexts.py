@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kavka.core.distinguished_names import encoded_subject
+from kavka.core.distinguished_names import alternative_names_of, encoded_subject, subject_of
 from kavka.net.tls.ciphers import choose_ciphers, protocol_bounds
 from kavka.net.tls.settings import TlsSettings
 from kavka.net.tls.stores import (
@@ -20,6 +20,7 @@ from kavka.net.tls.stores import (
     to_pem,
 )
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +144,42 @@ def _in_memory(data: bytes) -> Iterator[str]:
         os.close(descriptor)
 
 
+@frozen
+class Owner:
+    """The owner of a key store: the names in its certificate."""
+
+    subject: str
+    alternative_names: frozenset[bytes]
+    """As DER."""
+
+
+def owner_of(settings: TlsSettings) -> Owner | None:
+    """Return the owner of the key store, None without one. Raise InvalidStore."""
+    material = read_key_store(settings)
+    if material is None:
+        return None
+    try:
+        own = certificates_of(material.certificates)[0]
+        return Owner(subject_of(own), alternative_names_of(own))
+    except ValueError as error:  # of base64, or BadCertificate
+        raise settings.key_store.invalid(f"its certificate cannot be read: {error}") from error
+
+
+def check_owner(before: Owner, after: Owner, settings: TlsSettings) -> None:
+    """Raise InvalidStore where a key store of `after` may not take the place of one of `before`."""
+    store = settings.key_store
+    if not settings.allows_dn_changes and after.subject.lower() != before.subject.lower():
+        raise store.invalid(
+            f"its distinguished name is {after.subject}, that of the key store in use {before.subject}: "
+            "ssl.allow.dn.changes=true allows it"
+        )
+    if not settings.allows_san_changes and not before.alternative_names <= after.alternative_names:
+        raise store.invalid(
+            "it lacks subject alternative names that the key store in use has: "
+            "ssl.allow.san.changes=true allows it"
+        )
+
+
 class ReloadableContext:
     """The context of one listener or client, made again when its settings or the files that these name have changed.
 
@@ -160,7 +197,19 @@ class ReloadableContext:
         self._make = make
         self._name = name
         self._seen = _states(settings)
-        self._context = make(settings)
+        self._owner: Owner | None = None
+        """The owner of the key store in use; None where another's may take its place."""
+        self._context, self._owner = self.made(settings)
+
+    def made(self, settings: TlsSettings) -> tuple[ssl.SSLContext, Owner | None]:
+        """Return the context of other settings or files, on any thread. Raise InvalidSetting."""
+        context = self._make(settings)
+        if settings.allows_dn_changes and settings.allows_san_changes:
+            return context, None
+        owner = owner_of(settings)
+        if owner is not None and self._owner is not None:
+            check_owner(self._owner, owner, settings)
+        return context, owner
 
     @property
     def current(self) -> ssl.SSLContext:
@@ -187,14 +236,14 @@ class ReloadableContext:
     async def _replace(self, settings: TlsSettings) -> None:
         """Read the files on a thread, and use the context unless other settings came meanwhile."""
         try:
-            context = await asyncio.to_thread(self._make, settings)
+            context, owner = await asyncio.to_thread(self.made, settings)
         except InvalidSetting as error:
             log.error("TLS reload failed, certificates kept name=%s reason=%s", self._name, error)
             if self.wanted is settings:
                 self.wanted = self.settings
             return
         if self.wanted is settings:
-            self._context, self.settings = context, settings
+            self._context, self._owner, self.settings = context, owner, settings
             log.info("TLS certificates reloaded name=%s", self._name)
 
 

@@ -68,6 +68,10 @@ class TlsSettings:
     """Of a client: whether the certificate of the server is verified at all."""
     checks_host: bool = True
     """Of a client: whether that certificate must be valid for the name that was connected to."""
+    allows_dn_changes: bool = True
+    """Of a server: whether another key store may have another distinguished name."""
+    allows_san_changes: bool = True
+    """Of a server: whether another key store may lack subject alternative names that the one before has."""
 
     def __repr__(self) -> str:
         """Show no password."""
