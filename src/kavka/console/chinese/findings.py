@@ -177,6 +177,13 @@ FINDINGS: Final[dict[str, str]] = {
     "{left_out} series are not kept: there are more than the history has room for.": (
         "有 {left_out} 个序列未保存：超出了历史的容量。"
     ),
+    (
+        "{left_out} series of a group in one topic are not kept: there are more than the history has room for. Users "
+        "who see some topics of a group miss part of its lag."
+    ): (
+        "有 {left_out} 个“消费者组在单个主题中”的序列未保存：超出了历史的容量。只能看到消费者组部分主题的用户，"
+        "看不到其完整的积压。"
+    ),
     "{metric}: {latest} now, from {lowest} to {highest}": "{metric}：当前 {latest}，最低 {lowest}，最高 {highest}",
     "{path} has the history of another cluster, so nothing is kept of this one, and no alert is decided. Start the "
     "console with another file: --history FILE": (
