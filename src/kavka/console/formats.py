@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -143,6 +144,20 @@ def _text(data: bytes, is_whole: bool) -> str | None:
     return None if any(c < " " and c not in "\t\r\n" for c in text) or "\x7f" in text else text
 
 
+def is_text(text: str) -> bool:
+    """Return whether a text has bytes in UTF-8. One of JSON may have half of a pair of UTF-16, which has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def utf8_of(text: str) -> bytes:
+    r"""Return a text in UTF-8, in which half of a pair of UTF-16 is written as JSON does, such as `\ud800`."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def sparkline(values: list[float | None], width: int = 120, height: int = 24) -> str:
     """Return the path (SVG) of a line through values at equal distances; gaps stay gaps."""
     known = [value for value in values if value is not None]
@@ -160,7 +175,7 @@ def sparkline(values: list[float | None], width: int = 120, height: int = 24) ->
 
 
 def plain(value: Any) -> Any:
-    """Return a view as JSON has it: dataclasses and named tuples as objects, tuples as arrays."""
+    """Return a view as JSON has it: dataclasses and named tuples as objects, tuples as arrays, no NaN."""
     fields = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None)
     if fields is not None:
         return {name: plain(getattr(value, name)) for name in fields}
@@ -168,4 +183,4 @@ def plain(value: Any) -> Any:
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

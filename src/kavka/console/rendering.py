@@ -84,13 +84,15 @@ def _in_language(table: Mapping[str, str]) -> Callable[[Any], Any]:
 
 def part_of_path(text: str) -> str:
     """Return a name as one part of a path."""
-    return quote(text, safe="")
+    return quote(text, safe="", errors="replace")
 
 
 def query_with(values: Mapping[str, str], **changes: Any) -> str:
     """Return an address's query: values, with some changed, without those that are empty; `?` alone for none."""
     merged = {**values, **{name: str(value) for name, value in changes.items()}}
-    return "?" + urlencode({name: value for name, value in merged.items() if value})
+    return "?" + urlencode(
+        {name: value for name, value in merged.items() if value}, errors="replace"
+    )
 
 
 def _assets_version() -> str:

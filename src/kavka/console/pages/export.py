@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.schemas.errors import SchemaError
-from kavka.console.formats import plain
+from kavka.console.formats import plain, utf8_of
 from kavka.console.pages.messages import MESSAGES, find
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
@@ -39,7 +39,7 @@ def field_of(data: bytes | None, registry: Registry | None) -> tuple[Any, str]:
     if registry is not None:
         try:
             found = registry.decode(data)
-        except (SchemaError, ValueError):
+        except (SchemaError, ValueError, RecursionError):
             found = None
         if found is not None:
             return found.value, f"{found.kind} schema {found.schema_id}"
@@ -87,7 +87,7 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> bytes:
     writer.writerow(_COLUMNS)
     for row in rows:
         writer.writerow([_cell(row[name]) for name in _COLUMNS])
-    return out.getvalue().encode()
+    return utf8_of(out.getvalue())
 
 
 def _cell(value: Any) -> str:
@@ -114,7 +114,7 @@ async def _load(services: Services, arguments: Arguments) -> File:
             "next": positions_text(found.next),
             "records": made,
         }
-        data = json.dumps(document, ensure_ascii=False, indent=1).encode()
+        data = utf8_of(json.dumps(document, ensure_ascii=False, indent=1))
     return File(f"{topic}.{kind}", _MEDIA[kind], data, found.reach.sentence)
 
 

@@ -183,7 +183,7 @@ PAGES = (
         view=SqlResult,
         load=_load,
         parameters=(
-            Parameter("statement", "text", "One statement; a topic is a table."),
+            Parameter("statement", "text", "One statement; a topic is a table.", maximum=20_000),
             Parameter("rows", "integer", "Rows that are wanted.", "200", minimum=1, maximum=5_000),
             Parameter(
                 "seconds", "integer", "Seconds that it may take.", "10", minimum=1, maximum=60

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.schemas.errors import SchemaError
-from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text
+from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text, utf8_of
 from kavka.console.json_paths import condition_of
 from kavka.console.registry import Decoded, NotLearned, json_text
 from kavka.console.sentences import NOTHING, Sentence, say
@@ -63,7 +63,7 @@ def _field(data: bytes | None, limit: int, decode: Decode | None) -> tuple[Shown
     """Return a key or value, and its schema."""
     try:
         found = None if decode is None else decode(data)
-    except (SchemaError, ValueError) as error:
+    except (SchemaError, ValueError, RecursionError) as error:
         return shown(data, limit), f"not decoded: {error}"
     if found is None:
         return shown(data, limit), ""
@@ -91,7 +91,7 @@ def record_view(
     key, key_schema = _field(record.key, limit, decode)
     value, value_schema = _field(record.value, limit, decode)
     is_decoded = value_schema and value.kind == "json"
-    line = " ".join(value.text.split()).encode() if is_decoded else record.value
+    line = utf8_of(" ".join(value.text.split())) if is_decoded else record.value
     return RecordView(
         partition=record.partition,
         offset=record.offset,
@@ -166,12 +166,12 @@ class Matcher:
                 found = self._decode_learned(value)
             else:
                 found = json.loads(value)
+            return self._condition.holds(found)
         except NotLearned as error:
             self.not_learned.add(error.schema_id)
             return False
-        except (SchemaError, ValueError, RecursionError):
+        except (SchemaError, ValueError, RecursionError):  # no JSON, or too deep to compare
             return False
-        return self._condition.holds(found)
 
     def _has_header(self, record: ConsumerRecord) -> bool:
         return any(
