@@ -22,16 +22,20 @@ ASSETS: Final = HERE / "assets"
 
 SCRIPT_TEXTS: Final = {
     "again": say("Go on"),
+    "days": say("{amount} d"),
     "ended": say(
         "Following ended: the console or the cluster does not answer. Load the page again."
     ),
     "follow": say("Follow live"),
     "following": say("Following: {total} records since you began, {rate}/s."),
+    "hours": say("{amount} h"),
+    "minutes": say("{amount} min"),
     "overflow": say(
         "Following: {total} records since you began, {rate}/s; {left} of the last half second are not shown."
     ),
     "pause": say("Pause"),
     "paused": say("Paused. Records since you began: {total}."),
+    "seconds": say("{amount} s"),
     "stale": say(
         "Not refreshed since {time}: the console or the cluster does not answer. Trying again."
     ),
@@ -58,6 +62,7 @@ def environment(language: str = "en") -> jinja2.Environment:
         size=formats.size_text,
         rate=formats.rate_text,
         seconds=formats.seconds_text,
+        span=formats.span_text,
         when=formats.time_text,
         amount=amount,
         iso=formats.iso_time,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Final
 
 from kavka.console.alerts.book import Key, State, incident_of
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import Alert
 from kavka.console.alerts.records import Delivery, Silence
-from kavka.console.alerts.rules import DAYS, Rule, Rules, Window
+from kavka.console.alerts.rules import Rule, Rules, Window
 from kavka.console.formats import seconds_text
 from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.views.paging import Paging
@@ -233,9 +235,21 @@ def _amount(rule: Rule, value: float) -> str:
     return seconds_text(value) if rule.condition.measure == "duration" else f"{value:,g}"
 
 
+_DAYS: Final = (
+    say("Monday"),
+    say("Tuesday"),
+    say("Wednesday"),
+    say("Thursday"),
+    say("Friday"),
+    say("Saturday"),
+    say("Sunday"),
+)
+
+
 def window_view(window: Window, now_s: float) -> WindowView:
     """Return a time of maintenance."""
-    days = ", ".join(DAYS[day] for day in window.days) if len(window.days) < 7 else say("every day")
+    named = [_DAYS[day] for day in window.days] if len(window.days) < 7 else [say("every day")]
+    days = reduce(lambda days, day: say("{days}, {day}", days=days, day=day), named)
     return WindowView(
         name=window.name,
         when=say(
