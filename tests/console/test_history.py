@@ -249,7 +249,7 @@ def looked(tracker: GroupTracker, at_s: float, committed: int, end: int, other: 
     groups = {"g": GroupOffsets("Stable", {AT: committed, OTHER: other})}
     ends = {AT: end, OTHER: 0}
     tracker.look(at_s, groups, ends)
-    return tracker.figures(at_s, groups, ends)["g"]
+    return tracker.figures(at_s, groups, ends, at_s)["g"]
 
 
 def test_a_group_is_stuck_while_records_wait_and_its_offset_stands() -> None:

@@ -447,6 +447,8 @@ class _Console:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
+            if request.method == "HEAD":  # events would never end
+                return Response(media_type=live.EVENTS)
             batches = messages.tail(services, arguments)
             language, table = _language(request), _sentences(request)
             first = await anext(batches)  # an error before it is a page, not an event

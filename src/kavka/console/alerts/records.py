@@ -15,6 +15,7 @@ from kavka.console.alerts.messages import Alert
 from kavka.console.history.file import HistoryFile
 from kavka.console.sentences import parts_of, restored
 from kavka.console.views.paging import Paging, paged
+from kavka.net.webhook import MAX_RETRY_AFTER_S
 
 KEPT_S: Final = 30 * 86_400
 _MOST_EVENTS: Final = 100_000
@@ -137,6 +138,7 @@ def _event(document: str) -> Alert:
 
 # Deliveries
 
+_LONGEST_PAUSE_S: Final = int(MAX_RETRY_AFTER_S) + 60
 _COLUMNS: Final = "number, channel, key, document, made, attempts, due, state, reason"
 
 
@@ -147,7 +149,9 @@ def due(file: HistoryFile, now_s: int, channel: str) -> Delivery | None:
         (channel,),
     ).fetchone()
     found = None if row is None else Delivery(*row)
-    return found if found is not None and found.due_s <= now_s else None
+    # One that is due later than any pause is long was tried before the clock was set back.
+    is_due = found is not None and not now_s < found.due_s <= now_s + _LONGEST_PAUSE_S
+    return found if is_due else None
 
 
 def update(

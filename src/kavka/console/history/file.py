@@ -21,6 +21,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final
@@ -128,12 +129,18 @@ class HistoryFile:
             raise
         self._numbers: dict[Key, int] = {}
         self._seen: dict[Key, int] = {}
-        for number, kind, name, metric, seen in self.connection.execute(
-            "select number, kind, name, metric, seen from series"
-        ):
+        try:
+            known = self.connection.execute(
+                "select number, kind, name, metric, seen from series"
+            ).fetchall()
+        except sqlite3.Error as error:
+            self.close()
+            raise _unusable(path, error) from error
+        for number, kind, name, metric, seen in known:
             self._numbers[Key(kind, name, metric)] = number
             self._seen[Key(kind, name, metric)] = seen
         self._find_free()
+        self._is_damaged = False
         self.left_out = self.left_out_of_topics = 0
         """Series that the last sample had no room for: of a group in a topic, and others."""
 
@@ -284,8 +291,10 @@ class HistoryFile:
         """Make rows of each step of the coarser tier that is over, from the finer one."""
         over_s = now_s // coarser.step_s * coarser.step_s
         for page in self._pages():
+            # Later rows are of a clock that was set back since; they must not keep others from being made.
             [last] = self.connection.execute(
-                "select max(at) from rows where tier = ? and page = ?", (coarser.number, page)
+                "select max(at) from rows where tier = ? and page = ? and at < ?",
+                (coarser.number, page, over_s),
             ).fetchone()
             begin = 0 if last is None else last + coarser.step_s
             if begin >= over_s:
@@ -367,9 +376,21 @@ class HistoryFile:
             "select at, data from rows where tier = ? and page = ? and at between ? and ? order by at",
             (tier.number, page, from_s, until_s),
         ).fetchall():
-            row = array("f")
+            row = self._row(data)
+            if row is not None:
+                yield at_s, row
+
+    def _row(self, data: bytes) -> array[float] | None:
+        """Return the values of a row, None for one that is damaged: it is a gap."""
+        row = array("f")
+        with suppress(TypeError, ValueError, zlib.error):
             row.frombytes(zlib.decompress(data))
-            yield at_s, row
+        if len(row) == PAGE:
+            return row
+        if not self._is_damaged:
+            log.error("rows of the history are damaged, charts have gaps there path=%s", self.path)
+        self._is_damaged = True
+        return None
 
     def points(
         self, keys: Iterable[Key], tier: Tier, from_s: int, until_s: int
@@ -436,6 +457,10 @@ def _connected(path: Path | None) -> sqlite3.Connection:
         made.execute("pragma busy_timeout = 5000")
         return made
     except (sqlite3.Error, OSError) as error:
-        raise HistoryError(
-            f"the history {path} cannot be opened: {error}. Move the file away, or choose another with --history"
-        ) from error
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path | None, error: Exception) -> HistoryError:
+    return HistoryError(
+        f"the history {path} cannot be opened: {error}. Move the file away, or choose another with --history"
+    )
