@@ -45,6 +45,24 @@ SCRIPT_TEXTS: Final = {
 """The sentences of the script; it puts the values in, so the braces stay here."""
 
 
+NOUNS: Final = {
+    str(noun): noun
+    for noun in (
+        say("ACLs"),
+        say("alerts"),
+        say("events"),
+        say("groups"),
+        say("partitions"),
+        say("quotas"),
+        say("subjects"),
+        say("topics"),
+        say("transactional ids"),
+        say("users"),
+    )
+}
+"""What lists in pages are lists of."""
+
+
 def environment(language: str = "en") -> jinja2.Environment:
     """Return the templates in a language. All values are escaped; a name that a template does not have is an error."""
     _, table = LANGUAGES[language]
@@ -71,6 +89,7 @@ def environment(language: str = "en") -> jinja2.Environment:
     )
     made.globals.update(
         script_texts=SCRIPT_TEXTS,
+        nouns=NOUNS,
         translations=table,
         version=__version__,
         assets_version=_assets_version(),

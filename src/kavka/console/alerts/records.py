@@ -176,6 +176,21 @@ def give_up_unknown(file: HistoryFile, channels: Sequence[str]) -> None:
         )
 
 
+def of_channels(file: HistoryFile) -> dict[str, tuple[int, Delivery | None]]:
+    """Return how many messages wait for each channel, and its newest one that was tried."""
+    waiting = dict(
+        file.connection.execute(
+            "select channel, count(*) from deliveries where state = 'waiting' group by channel"
+        )
+    )
+    rows = file.connection.execute(
+        f"select {_COLUMNS} from deliveries where number in "
+        "(select max(number) from deliveries where attempts > 0 group by channel)"
+    )
+    tried = {one.channel: one for one in (Delivery(*row) for row in rows.fetchall())}
+    return {name: (waiting.get(name, 0), tried.get(name)) for name in waiting.keys() | tried.keys()}
+
+
 def deliveries(file: HistoryFile, limit: int) -> list[Delivery]:
     """Return messages, the newest first."""
     rows = file.connection.execute(

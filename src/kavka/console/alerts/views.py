@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -65,7 +65,11 @@ class AlertList:
     """Alerts that fire or are pending, silences, and channels."""
 
     alerts: list[AlertView]
+    """Those of the page, the worst first."""
+    paging: Paging
     firing: int
+    worst: str
+    """The state of all: critical, warning or ok."""
     silences: list[SilenceView]
     channels: list[ChannelView]
     rules: int
@@ -175,19 +179,20 @@ def alert_view(key: Key, state: State, rule: Rule | None) -> AlertView:
     )
 
 
-def channel_views(rules: Rules, deliveries: Sequence[Delivery]) -> list[ChannelView]:
-    """Return the channels with their newest messages."""
+def channel_views(
+    rules: Rules, messages: Mapping[str, tuple[int, Delivery | None]]
+) -> list[ChannelView]:
+    """Return the channels; `messages` is of `records.of_channels`."""
     views = []
     for name, channel in rules.channels.items():
-        ours = [one for one in deliveries if one.channel == name]
-        tried = next((one for one in ours if one.attempts), None)
+        waiting, tried = messages.get(name, (0, None))
         views.append(
             ChannelView(
                 name=name,
                 kind=channel.kind,
                 target=channel.target,
                 severities=list(channel.severities),
-                waiting=sum(one.state == "waiting" for one in ours),
+                waiting=waiting,
                 latest=f"{tried.state}: {tried.reason}" if tried else "",
             )
         )

@@ -29,6 +29,7 @@ class HeaderView:
     name: str
     value: str
     kind: str
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class RecordView:
     """created (the producer's time) or appended (the broker's)."""
     key: str
     key_kind: str
+    key_is_whole: bool
     value: str
     value_kind: str
     value_is_whole: bool
@@ -79,8 +81,7 @@ def hexadecimal(record: ConsumerRecord, view: RecordView) -> RecordView:
     for name, data in (("key", record.key), ("value", record.value)):
         if data:
             fields |= {name: hex_dump(data[:_HEX_BYTES]), f"{name}_kind": "binary"}
-    if record.value:
-        fields["value_is_whole"] = len(record.value) <= _HEX_BYTES
+            fields[f"{name}_is_whole"] = len(data) <= _HEX_BYTES
     return replace(view, **fields)
 
 
@@ -99,6 +100,7 @@ def record_view(
         timestamp_type="appended" if record.timestamp_type == 1 else "created",
         key=key.text,
         key_kind=key.kind,
+        key_is_whole=key.is_whole,
         value=value.text,
         value_kind=value.kind,
         value_is_whole=value.is_whole,
@@ -107,7 +109,7 @@ def record_view(
         key_schema=key_schema,
         value_schema=value_schema,
         headers=[
-            HeaderView(name, body.text, body.kind)
+            HeaderView(name, body.text, body.kind, body.is_whole)
             for name, body in ((name, shown(data, 2_000)) for name, data in record.headers)
         ],
     )
