@@ -22,7 +22,7 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.server import listen
 from kavka.console.subject import Page
 from support.console import Cluster
-from support.console_access import BASE, access, audited, browsers
+from support.console_access import BASE, access, browsers
 from support.waiting import wait_until
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -207,20 +207,6 @@ def test_live_pages_keep_nothing_of_searches_that_are_over() -> None:
         assert (len(live._views), len(live._loading)) == (1, 0)
 
     asyncio.run(search())
-
-
-def test_a_change_that_fails_unexpectedly_is_a_line_of_the_audit(browser: Any) -> None:
-    ada = browser(user="ada")
-    with audited() as lines:
-        answer = ada.client.post(
-            "/api/create-topic",
-            content=b'{"name": "team-\\ud800"}',  # half of a pair: no text of the protocol
-            headers={"Content-Type": "application/json"},
-        )
-    assert answer.status_code >= 400
-    [line] = lines
-    assert (line["user"], line["on"]["name"]) == ("ada", "team-\ud800")
-    assert line["result"].startswith("failed: ")
 
 
 def test_bodies_and_values_that_are_too_large_are_refused(browser: Any) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import time
+
 import pytest
 
 from kavka.client.admin.offset_resets import Adjustment, PlannedReset, moved_into_log
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.console import formats
 from kavka.console.access.exposure import Exposure, NotLoopback, checked_exposure, is_loopback_name
+from kavka.console.alerts.rules import Window
+from kavka.console.alerts.views import window_view
+from kavka.console.chinese import CHINESE_SENTENCES
 from kavka.console.failures import Refused
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sampler import RateHistory
 from kavka.console.search import forward_windows, newest_windows
+from kavka.console.sentences import say
 from kavka.console.views.messages import Filter, Matcher, positions_of, positions_text, steps_of
 from kavka.console.views.paging import paged
 from kavka.console.views.resets import planned_offset, totals
@@ -36,6 +42,24 @@ def test_sizes(size: int | None, text: str) -> None:
 )  # fmt: skip
 def test_durations(seconds: float | None, text: str) -> None:
     assert formats.seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.44, "0.4 秒"), (60, "1 分钟"), (125, "2 分钟 5 秒"), (3600, "1 小时"), (3720, "1 小时 2 分钟"),
+     (86_400, "1 天"), (273_600, "3 天 4 小时"), (None, NONE)],
+)  # fmt: skip
+def test_durations_in_chinese(seconds: float | None, text: str) -> None:
+    assert formats.seconds_text(seconds).translated(CHINESE_SENTENCES) == text
+    behind = say("Flow {name} is {lag} behind.", name="f", lag=formats.seconds_text(seconds))
+    assert text in behind.translated(CHINESE_SENTENCES)
+
+
+def test_days_of_maintenance_in_chinese() -> None:
+    window = Window("w", (5, 6), time(22), time(2))
+    when = window_view(window, 0).when
+    assert when == "Saturday, Sunday 22:00 to 02:00 UTC"
+    assert when.translated(CHINESE_SENTENCES).startswith("星期六、星期日")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from kavka.client.admin.topics import TopicDescription
 from kavka.client.metadata import PartitionMetadata
 from kavka.console.history.file import HistoryError, HistoryFile
 from kavka.console.history.groups import Found, GroupOffsets, GroupTracker, falling_behind
+from kavka.console.history.recorder import left_out
 from kavka.console.history.series import (
     DAY_S,
     MINUTES,
@@ -121,7 +122,7 @@ def test_more_series_than_there_is_room_for_are_counted(tmp_path: Path) -> None:
 
 def test_topics_of_groups_are_known_from_the_first_sample_that_has_them_all(tmp_path: Path) -> None:
     def open_file() -> HistoryFile:
-        return HistoryFile(tmp_path / "h.sqlite", 1 << 30, 3)
+        return HistoryFile(tmp_path / "h.sqlite", 1 << 30, 1, 2)
 
     file = open_file()
     file.add(BEGIN, {LAG: 1, topic_of_group("t", "g"): 1, topic_of_group("u", "g/x"): math.nan})
@@ -133,6 +134,52 @@ def test_topics_of_groups_are_known_from_the_first_sample_that_has_them_all(tmp_
     file.close()
     file = open_file()
     assert file.topics_of_group("g") == ({"t"}, BEGIN + 101)
+    file.close()
+
+
+def test_lags_of_groups_in_topics_take_no_room_of_other_series(tmp_path: Path) -> None:
+    def open_file() -> HistoryFile:
+        return HistoryFile(tmp_path / "h.sqlite", 1 << 30, 3, 2)
+
+    of_topics = {topic_of_group(f"t{n}", "g"): n for n in range(4)}
+    file = open_file()
+    file.add(BEGIN, {**of_topics, LAG: 1})
+    assert (file.left_out, file.left_out_of_topics) == (0, 2)
+    file.close()
+    file = open_file()
+    file.add(BEGIN + 20, {**of_topics, LAG: 2, RATE: 3, Key("topic", "u", "size"): 4})
+    assert (file.left_out, file.left_out_of_topics) == (0, 2)
+    file.add(BEGIN + 40, {Key("topic", "v", "size"): 5, **of_topics})
+    assert (file.left_out, file.left_out_of_topics) == (1, 2)
+    assert points(file, RATE) == [(20, 3)]
+    assert points(file, topic_of_group("t1", "g")) == [(0, 1), (20, 1), (40, 1)]
+    file.close()
+
+
+def test_the_page_says_how_many_series_are_left_out() -> None:
+    assert left_out(0, 0) == ""
+    assert left_out(3, 2).startswith("5 series are not kept")
+    assert left_out(0, 2).startswith("2 series of a group in one topic are not kept")
+
+
+def test_lags_of_groups_in_topics_are_cut_before_other_series(tmp_path: Path) -> None:
+    def open_file(most_bytes: int) -> HistoryFile:
+        return HistoryFile(tmp_path / "h.sqlite", most_bytes, 1000)
+
+    file, of_topic = open_file(1 << 30), topic_of_group("1", "g")
+    for number in range(30):
+        noise = [(n * 7919 + number) % 9973 for n in range(250)]
+        file.add(
+            BEGIN + number * 20,
+            {topic_of_group(str(n), "g"): noise[n] for n in range(250)} | {RATE: 1},
+        )
+    used = file.used_bytes()
+    file.close()
+    file = open_file(used - 10_000)
+    file.tidy(BEGIN + 600)
+    assert file.used_bytes() < used - 10_000
+    assert len(points(file, RATE)) == 30
+    assert 0 < len(points(file, of_topic)) < 28
     file.close()
 
 
@@ -202,7 +249,7 @@ def looked(tracker: GroupTracker, at_s: float, committed: int, end: int, other: 
     groups = {"g": GroupOffsets("Stable", {AT: committed, OTHER: other})}
     ends = {AT: end, OTHER: 0}
     tracker.look(at_s, groups, ends)
-    return tracker.figures(at_s, groups, ends)["g"]
+    return tracker.figures(at_s, groups, ends, at_s)["g"]
 
 
 def test_a_group_is_stuck_while_records_wait_and_its_offset_stands() -> None:

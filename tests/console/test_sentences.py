@@ -43,6 +43,7 @@ PUNCTUATION_ALONE = {
     "{code}: {reason}",
     "{kind}: {error}",
     "{detail}.",
+    "{days}, {day}",
     "{fault}.",
     "at: {error}.",
     "path: {error}.",

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from kavka.client import blocking
 from kavka.console.failures import Refused
 from kavka.console.json_paths import condition_of
-from kavka.console.pages.export import safe_cell
+from kavka.console.pages.export import COLUMNS, csv_of, safe_cell
 from kavka.console.pages.produce import header_lines, headers_of
 from support.console import Cluster
 
@@ -136,7 +136,7 @@ def test_no_cell_of_an_exported_file_is_a_formula(cluster: Cluster, pages: TestC
     assert binary["value"] == "'++++"
     for name in ("key", "value"):
         found = [row[name].encode() for row in rows]
-        assert found == [b"'" + one for one in formulas] + numbers
+        assert found == [*(b"'" + one for one in formulas[:4]), b"'\t'=1", b"'\r'=1", *numbers]
     assert {row["topic"] for row in rows} == {"'-sheet"}
     assert {row["headers"][0] for row in rows} == {"["}
     document = pages.get("/topics/-sheet/export?start=oldest").json()
@@ -220,5 +220,25 @@ FORMULAS = TEXTS[:12]
 
 def test_no_text_of_csv_is_a_formula_and_numbers_stay() -> None:
     assert [safe_cell(one) for one in TEXTS] == [
-        f"'{one}" if one in FORMULAS else one for one in TEXTS
+        re.sub(r"([\t\r\n])=", r"\1'=", f"'{one}") if one in FORMULAS else one for one in TEXTS
     ]
+
+
+def opened(data: bytes, separator: str) -> list[str]:
+    """Return the cells of a file as a spreadsheet of another locale opens it."""
+    text = io.StringIO(data.decode(), newline="")
+    return [cell for row in csv.reader(text, delimiter=separator) for cell in row]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_no_cell_is_a_formula_whatever_separates(separator: str) -> None:
+    values = [
+        f"{before}{formula}"
+        for formula in ("=1+1", "+a", "-a", "@a", "\0=1", "\uff1d1", '"=1+1"', '""=1')
+        for before in (";", "a;", "a;b\t", "a\n", "a\r\n", '",;', '";', "{;", ";;")
+    ]
+    row = dict.fromkeys(COLUMNS) | {"topic": "t", "headers": [{"value": "a;=1"}]}
+    cells = opened(csv_of([{**row, "value": value} for value in values]), separator)
+    assert len(cells) > len(values)
+    assert [cell for cell in cells if re.match("[=+\\-@\0\uff1d]", cell)] == []
+    assert safe_cell("a;-5;+1e3;b = c") == "a;-5;+1e3;b = c"

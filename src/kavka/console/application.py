@@ -27,7 +27,7 @@ from kavka.console.alerts.service import Alerts
 from kavka.console.bodies import form_of, json_of
 from kavka.console.connection import ClusterConnection
 from kavka.console.failures import EXPECTED, Failure, Refused, bad_request, failure_of, not_found
-from kavka.console.formats import plain
+from kavka.console.formats import plain, utf8_of
 from kavka.console.gate import Gate, LoginNeeded, set_sender
 from kavka.console.history.recorder import History
 from kavka.console.languages import COOKIE as LANGUAGE_COOKIE
@@ -228,7 +228,7 @@ class _Console:
 
     def _failed(self, request: Request, failure: Failure) -> Response:
         if _is_api(request):
-            return JSONResponse(plain(failure), failure.status)
+            return _Json(plain(failure), failure.status)
         return self._html(request, "failure.html", {"failure": failure}, failure.status)
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
@@ -281,7 +281,7 @@ class _Console:
                     _sentences(request),
                 )
             view = await self._loaded(page, request, services, arguments)
-            return JSONResponse(plain(view))
+            return _Json(plain(view))
 
         return answer
 
@@ -313,7 +313,7 @@ class _Console:
     ) -> Response:
         browser = self._gate.browser(request) or make_id()
         body = self._text(request, template, context, browser)
-        response = HTMLResponse(body, status, {"Cache-Control": "no-store"})
+        response = HTMLResponse(utf8_of(body), status, {"Cache-Control": "no-store"})
         if not self._gate.visit(request).session_id and request.cookies.get(COOKIE, "") != browser:
             self._gate.set_cookie(response, COOKIE, browser)
         chosen = request.query_params.get(LANGUAGE, "")
@@ -399,19 +399,22 @@ class _Console:
     async def _act(self, request: Request, action: Action, arguments: Arguments) -> Outcome:
         """Carry out an action, with a line of the audit whatever comes of it."""
         on = {**request.path_params, **arguments.audited()}
+        result = "cancelled: whether it was done is unknown"  # by the console's own end
         try:
             self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
+            result = "ok"
+            return outcome
         except Exception as error:  # whatever it is, the page says it, and the audit
             failure = failure_of(error, self._options.bootstrap_servers)
             may_quote = arguments.has_content or not isinstance(error, EXPECTED)
             reason = "" if may_quote else f": {failure.detail}"
             word = "refused" if failure.status == 403 else "failed"
-            self._gate.audit(request, on, f"{word}: {failure.title}{reason}")
+            result = f"{word}: {failure.title}{reason}"
             raise
-        self._gate.audit(request, on, "ok")
-        return outcome
+        finally:
+            self._gate.audit(request, on, result)
 
     async def _form_again(
         self, request: Request, action: Action, arguments: Arguments, error: Exception
@@ -432,7 +435,7 @@ class _Console:
             if not isinstance(given, dict):
                 raise Refused(bad_request(say("The body is no JSON object.")))
             arguments = Arguments(action.page.parameters, given, request.path_params)
-            return JSONResponse(plain(await self._act(request, action, arguments)))
+            return _Json(plain(await self._act(request, action, arguments)))
 
         return answer
 
@@ -444,6 +447,8 @@ class _Console:
         async def answer(request: Request) -> Response:
             arguments = Arguments(messages.FILTERS, request.query_params, request.path_params)
             services = self._services_of(request, messages.MESSAGES)
+            if request.method == "HEAD":  # events would never end
+                return Response(media_type=live.EVENTS)
             batches = messages.tail(services, arguments)
             language, table = _language(request), _sentences(request)
             first = await anext(batches)  # an error before it is a page, not an event
@@ -525,6 +530,14 @@ def _own_path(request: Request) -> str:
 def _is_api(request: Request) -> bool:
     path: str = request.url.path
     return path.startswith(openapi.PREFIX + "/")
+
+
+class _Json(JSONResponse):  # type: ignore[misc]  # starlette has no types here
+    """JSON of any texts: a record may have some that UTF-8 does not."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return utf8_of(json.dumps(content, ensure_ascii=False, separators=(",", ":")))
 
 
 class _Guard:

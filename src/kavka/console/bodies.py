@@ -17,7 +17,13 @@ async def form_of(
 ) -> dict[str, str]:
     """Return the texts of a form that a page of this console holds for this browser. Raise Refused."""
     _require_small(request, most_bytes)
-    form = {k: v for k, v in (await request.form()).items() if isinstance(v, str)}
+    try:
+        given = await request.form()
+    except (
+        ValueError
+    ) as error:  # a charset of the header that the form is not in, or that there is not
+        raise Refused(bad_request(say("The body is no form: {error}.", error=error))) from error
+    form = {k: v for k, v in given.items() if isinstance(v, str)}
     _require_own(request, has_token=tokens.is_valid(browser, form.get(TOKEN_FIELD, "")))
     return form
 
@@ -39,7 +45,7 @@ def require_json(request: Request, most_bytes: int) -> None:
 
 def _require_small(request: Request, most_bytes: int) -> None:
     length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > most_bytes:
+    if not length.isdecimal() or len(length) > 18 or int(length) > most_bytes:
         raise Refused(
             bad_request(
                 say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -34,8 +35,8 @@ class Refused(Exception):
         self.failure = failure
 
 
-EXPECTED: Final = (Refused, KafkaError, OSError)
-"""Errors that a cluster or a request causes; others are mistakes of the console."""
+EXPECTED: Final = (Refused, KafkaError, OSError, sqlite3.Error)
+"""Errors that a cluster, a request or the history's file causes; others are mistakes of the console."""
 
 _NOT_FOUND = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: say(
@@ -103,6 +104,16 @@ def failure_of(error: Exception, servers: str) -> Failure:
                 "Check that a broker runs at {servers} and that this machine may connect to it. "
                 "The console connects by itself once one answers.",
                 servers=servers,
+            ),
+        )
+    if isinstance(error, sqlite3.Error):
+        return Failure(
+            503,
+            say("The file of the history cannot be used"),
+            as_is(f"{error}."),
+            say(
+                "Look whether its disk is full, or the file damaged: then start the console with another one, "
+                "--history FILE."
             ),
         )
     return Failure(

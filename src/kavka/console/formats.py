@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+
+from kavka.console.sentences import Sentence, as_is, say
+from kavka.settings.durations import duration_ms
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 _NONE: Final = "\N{EN DASH}"
@@ -37,24 +41,40 @@ def rate_text(rate: float | None) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 or rate == int(rate) else f"{rate:.1f}/s"
 
 
-def seconds_text(seconds: float | None) -> str:
+def seconds_text(seconds: float | None) -> Sentence:
     """Return a duration in its two largest units: 3 d 4 h, 2 min 5 s, 0.4 s; a dash for none."""
     if seconds is None:
-        return _NONE
-    if seconds < 10:
-        return "0 s" if seconds == 0 else f"{seconds:.1f} s"
+        return as_is(_NONE)
+    if 0 < seconds < 10:
+        return say("{amount:.1f} s", amount=seconds)
     whole = round(seconds)
-    for unit, length, lower, shorter in (
-        ("d", 86_400, "h", 3600),
-        ("h", 3600, "min", 60),
-        ("min", 60, "s", 1),
-    ):
-        if whole >= length:
-            rest = whole % length // shorter
-            return (
-                f"{whole // length} {unit} {rest} {lower}" if rest else f"{whole // length} {unit}"
-            )
-    return f"{whole} s"
+    if whole < 60:
+        return say("{amount} s", amount=whole)
+    if whole < 3600:
+        minutes, rest = divmod(whole, 60)
+        return (
+            say("{amount} min {rest} s", amount=minutes, rest=rest)
+            if rest
+            else say("{amount} min", amount=minutes)
+        )
+    if whole < 86_400:
+        hours, rest = divmod(whole // 60, 60)
+        return (
+            say("{amount} h {rest} min", amount=hours, rest=rest)
+            if rest
+            else say("{amount} h", amount=hours)
+        )
+    days, rest = divmod(whole // 3600, 24)
+    return (
+        say("{amount} d {rest} h", amount=days, rest=rest)
+        if rest
+        else say("{amount} d", amount=days)
+    )
+
+
+def span_text(text: str) -> Sentence:
+    """Return a duration of a setting, such as 24h, as people read it."""
+    return seconds_text(duration_ms(text) / 1000)
 
 
 def time_text(timestamp_ms: int | None) -> str:
@@ -143,6 +163,20 @@ def _text(data: bytes, is_whole: bool) -> str | None:
     return None if any(c < " " and c not in "\t\r\n" for c in text) or "\x7f" in text else text
 
 
+def is_text(text: str) -> bool:
+    """Return whether a text has bytes in UTF-8. One of JSON may have half of a pair of UTF-16, which has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def utf8_of(text: str) -> bytes:
+    r"""Return a text in UTF-8, in which half of a pair of UTF-16 is written as JSON does, such as `\ud800`."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def sparkline(values: list[float | None], width: int = 120, height: int = 24) -> str:
     """Return the path (SVG) of a line through values at equal distances; gaps stay gaps."""
     known = [value for value in values if value is not None]
@@ -160,7 +194,7 @@ def sparkline(values: list[float | None], width: int = 120, height: int = 24) ->
 
 
 def plain(value: Any) -> Any:
-    """Return a view as JSON has it: dataclasses and named tuples as objects, tuples as arrays."""
+    """Return a view as JSON has it: dataclasses and named tuples as objects, tuples as arrays, no NaN."""
     fields = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None)
     if fields is not None:
         return {name: plain(getattr(value, name)) for name in fields}
@@ -168,4 +202,4 @@ def plain(value: Any) -> Any:
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,7 +20,7 @@ from kavka.console.subject import Page, Services
 T = TypeVar("T")
 
 _LOOK_S: Final = 0.25
-_EVENTS: Final = "text/event-stream"
+EVENTS: Final = "text/event-stream"
 _MOST_OPEN: Final = 100
 """Streams of views; each keeps one of the 200 connections of the server, which all users share."""
 
@@ -28,17 +28,17 @@ _MOST_OPEN: Final = 100
 def asks_for_events(request: Request) -> bool:
     """Return whether a request asks for server-sent events, as a browser's EventSource does."""
     accepted: str = request.headers.get("accept", "")
-    return accepted.startswith(_EVENTS)
+    return accepted.startswith(EVENTS)
 
 
 def is_wanted(page: Page, request: Request) -> bool:
     """Return whether a request asks for a page's views as events."""
-    return page.live_s > 0 and asks_for_events(request)
+    return page.live_s > 0 and asks_for_events(request) and request.method == "GET"
 
 
 def stream_of(events: AsyncIterator[str]) -> StreamingResponse:
     """Return a response of server-sent events."""
-    return StreamingResponse(events, media_type=_EVENTS, headers={"Cache-Control": "no-store"})
+    return StreamingResponse(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
 
 
 def event_of(name: str, data: str) -> str:

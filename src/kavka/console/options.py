@@ -38,6 +38,6 @@ class ConsoleOptions:
     most_history_bytes: int = 1 << 30
     """Bound on the history's file."""
     most_series: int = 50_000
-    """Series that are kept; more are left out, and the page says so."""
+    """Series that are kept, with half as many of groups in topics beside them; the page says what is left out."""
     rules: Path | None = None
     """The file of the alerts' rules; None has the default rules, and no channels."""

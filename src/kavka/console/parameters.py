@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from kavka.console.failures import Refused, bad_request
+from kavka.console.formats import is_text
 from kavka.console.sentences import Sentence, say
 
 Kind = Literal["text", "integer", "flag", "choice", "time", "secret"]
@@ -16,6 +17,8 @@ Kind = Literal["text", "integer", "flag", "choice", "time", "secret"]
 _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("", "0", "false", "off", "no")
 _MOST_CHARACTERS: Final = 20_000
+_MOST_BYTES: Final = 32_000
+"""Of a part of a path, and of a text without a bound of its own: a string of Kafka has at most 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
-    """Of an integer; of a text its characters, 20,000 without it."""
+    """Of an integer; of a text its characters, 20,000 and 32,000 bytes without it."""
     required: bool = False
     is_content: bool = False
     """It is part of a record, which the audit does not have."""
@@ -44,21 +47,37 @@ class Arguments:
         given: Mapping[str, Any],
         path: Mapping[str, str] | None = None,
     ) -> None:
-        """Take what was given; names that are not declared are passed over. `path` are parts of the address."""
+        """Take what was given; names that are not declared are passed over. `path` are parts of the address.
+
+        Raise Refused for a part that is too long.
+        """
         self._declared = {parameter.name: parameter for parameter in declared}
         self._given = given
         self.path = dict(path or {})
+        for name, part in self.path.items():
+            _require_short(name, part)
 
     def text(self, name: str) -> str:
         """Return a value as text, its default without one."""
         parameter = self._declared[name]
         value = self._given.get(name)
         text = parameter.default if value is None else _as_text(value)
-        most = (parameter.maximum if parameter.kind == "text" else None) or _MOST_CHARACTERS
+        if isinstance(value, dict | list):
+            raise Refused(
+                bad_request(say("{name} is an object or a list of JSON, not one value.", name=name))
+            )
+        if not is_text(text):
+            raise Refused(
+                bad_request(say("{name} has half of a character (a lone surrogate).", name=name))
+            )
+        own = parameter.maximum if parameter.kind == "text" else None
+        most = own or _MOST_CHARACTERS
         if len(text) > most:
             raise Refused(
                 bad_request(say("{name} has more than {most} characters.", name=name, most=most))
             )
+        if own is None:
+            _require_short(name, text)
         if parameter.required and not text.strip():
             raise Refused(
                 bad_request(
@@ -195,7 +214,16 @@ class Arguments:
         return any(parameter.is_content for parameter in self._declared.values())
 
 
+def _require_short(name: str, text: str) -> None:
+    if len(text.encode()) > _MOST_BYTES:
+        raise Refused(
+            bad_request(say("{name} has more than {most} bytes.", name=name, most=_MOST_BYTES))
+        )
+
+
 def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict | list):  # `text` refuses it; it may be too deep to be written
+        return "…"
     return str(value)

@@ -22,16 +22,20 @@ ASSETS: Final = HERE / "assets"
 
 SCRIPT_TEXTS: Final = {
     "again": say("Go on"),
+    "days": say("{amount} d"),
     "ended": say(
         "Following ended: the console or the cluster does not answer. Load the page again."
     ),
     "follow": say("Follow live"),
     "following": say("Following: {total} records since you began, {rate}/s."),
+    "hours": say("{amount} h"),
+    "minutes": say("{amount} min"),
     "overflow": say(
         "Following: {total} records since you began, {rate}/s; {left} of the last half second are not shown."
     ),
     "pause": say("Pause"),
     "paused": say("Paused. Records since you began: {total}."),
+    "seconds": say("{amount} s"),
     "stale": say(
         "Not refreshed since {time}: the console or the cluster does not answer. Trying again."
     ),
@@ -39,6 +43,24 @@ SCRIPT_TEXTS: Final = {
     "waiting": say("Following: waiting for records …"),
 }
 """The sentences of the script; it puts the values in, so the braces stay here."""
+
+
+NOUNS: Final = {
+    str(noun): noun
+    for noun in (
+        say("ACLs"),
+        say("alerts"),
+        say("events"),
+        say("groups"),
+        say("partitions"),
+        say("quotas"),
+        say("subjects"),
+        say("topics"),
+        say("transactional ids"),
+        say("users"),
+    )
+}
+"""What lists in pages are lists of."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:
@@ -58,6 +80,7 @@ def environment(language: str = "en") -> jinja2.Environment:
         size=formats.size_text,
         rate=formats.rate_text,
         seconds=formats.seconds_text,
+        span=formats.span_text,
         when=formats.time_text,
         amount=amount,
         iso=formats.iso_time,
@@ -66,6 +89,7 @@ def environment(language: str = "en") -> jinja2.Environment:
     )
     made.globals.update(
         script_texts=SCRIPT_TEXTS,
+        nouns=NOUNS,
         translations=table,
         version=__version__,
         assets_version=_assets_version(),
@@ -84,13 +108,15 @@ def _in_language(table: Mapping[str, str]) -> Callable[[Any], Any]:
 
 def part_of_path(text: str) -> str:
     """Return a name as one part of a path."""
-    return quote(text, safe="")
+    return quote(text, safe="", errors="replace")
 
 
 def query_with(values: Mapping[str, str], **changes: Any) -> str:
     """Return an address's query: values, with some changed, without those that are empty; `?` alone for none."""
     merged = {**values, **{name: str(value) for name, value in changes.items()}}
-    return "?" + urlencode({name: value for name, value in merged.items() if value})
+    return "?" + urlencode(
+        {name: value for name, value in merged.items() if value}, errors="replace"
+    )
 
 
 def _assets_version() -> str:

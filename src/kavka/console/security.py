@@ -110,8 +110,8 @@ def refusal_of_change(headers: Mapping[str, str], *, has_token: bool) -> Failure
     """Return why a change is refused: another site sent it, or neither a token nor JSON says that no site did."""
     site = headers.get("sec-fetch-site", "none")
     origin = headers.get("origin", "")
-    own = not origin or urlsplit(origin).netloc == headers.get("host", "")
-    if site in ("same-origin", "none") and own and (has_token or _is_json(headers)):
+    is_own = not origin or _host_of(origin) == headers.get("host", "")
+    if site in ("same-origin", "none") and is_own and (has_token or _is_json(headers)):
         return None
     return Failure(
         403,
@@ -121,6 +121,14 @@ def refusal_of_change(headers: Mapping[str, str], *, has_token: bool) -> Failure
             "Load the page again and repeat it. Programs send JSON, with the header Content-Type: application/json."
         ),
     )
+
+
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of an origin, None where it has none."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

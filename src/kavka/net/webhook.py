@@ -28,6 +28,7 @@ MAX_WAIT_S = 60.0
 """The longest pause between two attempts, unless the endpoint asks for a longer one."""
 MAX_RETRY_AFTER_S = 600.0
 """The longest pause that an endpoint may ask for."""
+_MOST_CHARACTERS = 300
 _UNAVAILABLE = (408, 425, 429, 502, 503, 504)
 _REFUSED = (400, 413, 415, 422)
 _OWN_HEADERS = ("content-length", "host", "transfer-encoding", "idempotency-key")
@@ -53,9 +54,14 @@ class Outcome:
     status: int | None
     """None: there was no response."""
     text: str
-    """The reason, for people."""
+    """The reason, for people: in one line, since a part of it is the endpoint's."""
     retry_after_s: float = 0.0
     """The pause that the endpoint asks for."""
+
+    def __post_init__(self) -> None:
+        """Keep the beginning of the reason, without control characters: it is shown, logged and kept."""
+        text = "".join(c if c.isprintable() else " " for c in self.text[:_MOST_CHARACTERS])
+        object.__setattr__(self, "text", text)
 
     @property
     def verdict(self) -> Verdict:
@@ -163,7 +169,8 @@ class Endpoint:
             response = connection.getresponse()
             status, reason = response.status, response.reason
             return Outcome(status, f"HTTP {status} {reason}", _seconds(response))
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # ValueError: a TLS socket was shut down meanwhile.
             return Outcome(None, str(error) or type(error).__name__)
         finally:
             connection.close()
@@ -178,5 +185,5 @@ def _seconds(response: http.client.HTTPResponse) -> float:
         until = parsedate_to_datetime(text)
         now = parsedate_to_datetime(response.getheader("Date", ""))
         return max((until - now).total_seconds(), 0.0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0.0

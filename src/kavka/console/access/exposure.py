@@ -185,7 +185,10 @@ def _named(authority: str, scheme: str) -> tuple[str, int]:
 def local_path(target: str) -> str:
     """Return an address to go to after a login, `/` for one that is not a path of this console (open redirect)."""
     plain = all(" " < c < "\x7f" for c in target) and "\\" not in target
-    parts = urlsplit(target) if plain else None
+    try:
+        parts = urlsplit(target) if plain else None
+    except ValueError:  # a bracket where a host would be
+        parts = None
     if parts is None or parts.scheme or parts.netloc or not target.startswith("/"):
         return "/"
     if target.startswith("//") or parts.path.startswith(("/login", "/logout", "/api/", "/assets")):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.console.access.roles import ROLES, Role, User
+from kavka.console.formats import utf8_of
 
 REPLACEMENT: Final = "***"
 
@@ -107,31 +108,32 @@ class Mask:
             found = json.loads(data, object_pairs_hook=_unique)
             changed = _covered(found, self.field, self.replacement)
             # What has no such field stays byte for byte.
-            return data if changed == found else json.dumps(changed, ensure_ascii=False).encode()
-        except _Twice:
-            return self.replacement.encode()
-        except (ValueError, RecursionError):
+            return data if changed == found else utf8_of(json.dumps(changed, ensure_ascii=False))
+        except (json.JSONDecodeError, UnicodeDecodeError):
             return otherwise
+        except (ValueError, RecursionError):  # a name twice, too deep, or a number that is too long
+            return self.replacement.encode()
 
     def _in_text(self, data: bytes | None) -> bytes | None:
         if not data:
             return data
         try:
-            text = self._without_matches(data.decode())
+            text = data.decode()
         except UnicodeDecodeError:
             # Letters and digits of ASCII are the same in it; every byte is a character, so nothing else changes.
             return self._without_matches(data.decode("latin-1")).encode("latin-1", "replace")
-        return self._in_escapes(text).encode() if "\\" in text else text.encode()
+        # Escapes first: what the pattern covers may leave no JSON.
+        return utf8_of(self._without_matches(self._in_escapes(text) if "\\" in text else text))
 
     def _in_escapes(self, text: str) -> str:
         r"""Return JSON without matches that escapes hide: `\u0034` is the digit 4 when a page shows it."""
         try:
             found = json.loads(text, object_pairs_hook=_unique)
             changed = _in_strings(found, self._without_matches)
-        except _Twice:
-            return self.replacement
-        except (ValueError, RecursionError):
+        except json.JSONDecodeError:
             return text
+        except (ValueError, RecursionError):
+            return self.replacement
         return text if changed == found else json.dumps(changed, ensure_ascii=False)
 
     def _without_matches(self, text: str) -> str:

@@ -113,6 +113,23 @@ class Book:
         """Take the states that were kept."""
         self.states: dict[Key, State] = dict(states or {})
 
+    def set_back(self, now_ms: int) -> None:
+        """Take states of a later time for those of now: the clock was set back, and what lasts goes on lasting.
+
+        The beginning of an alert that fires stays, since receivers know the alert by it.
+        """
+        for key, state in self.states.items():
+            ahead_ms = state.last_ms - now_ms
+            if ahead_ms > 0:
+                is_pending = state.phase is Phase.PENDING
+                self.states[key] = replace(
+                    state,
+                    last_ms=now_ms,
+                    since_ms=state.since_ms - ahead_ms if is_pending else state.since_ms,
+                    clear_ms=None if state.clear_ms is None else state.clear_ms - ahead_ms,
+                    sent_ms=None if state.sent_ms is None else state.sent_ms - ahead_ms,
+                )
+
     def evaluate(
         self, now_ms: int, rule: Rule, observations: Iterable[Observation], muted: Muted
     ) -> list[Change]:

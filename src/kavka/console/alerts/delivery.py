@@ -89,7 +89,13 @@ class Deliveries:
         if found is None:
             return False
         channel = self._channels[name]
-        outcome = await self.attempt(channel, json.loads(found.document), found.key)
+        try:
+            outcome = await self.attempt(channel, json.loads(found.document), found.key)
+        except (
+            Exception
+        ) as error:  # a message that cannot be sent must not keep others waiting without end
+            log.exception("alert not sent channel=%s key=%s", name, found.key)
+            outcome = Outcome(500, f"{type(error).__name__}: {error}")
         attempts = found.attempts + 1
         state, due_s = self._decide(channel, found, outcome, attempts, now_s)
         await self._history.run(

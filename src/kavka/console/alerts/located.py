@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from kavka.console.formats import is_text
+
+_MOST_VALUES: Final = 20_000
 
 
 class Problem(NamedTuple):
@@ -49,42 +53,77 @@ def located(text: str) -> Any:
     """Return the document of a text: `Section`, `Items` and plain values. Raise BadYaml."""
     import yaml
 
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        return None if node is None else _value(loader, node, ())
+        return None if node is None else _Values(loader).of(node, ())
+    except BadYaml:
+        raise
+    except RecursionError:
+        raise BadYaml(Problem(1, "not valid YAML: it is nested too deeply")) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or " ".join(str(error).split())
         raise BadYaml(Problem(mark.line + 1 if mark else 1, f"not valid YAML: {reason}")) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
-def _value(loader: Any, node: Any, above: tuple[int, ...]) -> Any:
-    import yaml
+class _Values:
+    """Makes the values of nodes, at most so many: aliases of aliases would be without number."""
 
-    line = node.start_mark.line + 1
-    if id(node) in above:
-        raise BadYaml(Problem(line, "not valid YAML: an anchor that holds itself"))
-    above = (*above, id(node))
-    if len(above) > 20:
-        raise BadYaml(Problem(line, "not valid YAML: it is nested too deeply"))
-    if isinstance(node, yaml.MappingNode):
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._left = _MOST_VALUES
+
+    def of(self, node: Any, above: tuple[int, ...]) -> Any:
+        """Return the value of a node below others. Raise BadYaml."""
+        import yaml
+
+        line = node.start_mark.line + 1
+        self._left -= 1
+        if id(node) in above:
+            raise BadYaml(Problem(line, "not valid YAML: an anchor that holds itself"))
+        above = (*above, id(node))
+        if len(above) > 20:
+            raise BadYaml(Problem(line, "not valid YAML: it is nested too deeply"))
+        if self._left < 0:
+            raise BadYaml(
+                Problem(line, f"it has more than {_MOST_VALUES:,} values, with those of aliases")
+            )
+        if isinstance(node, yaml.MappingNode):
+            return self._section(node, line, above)
+        if isinstance(node, yaml.SequenceNode):
+            items = Items()
+            for item in node.value:
+                items.append(self.of(item, above))
+                items.lines.append(item.start_mark.line + 1)
+            return items
+        return self._plain(node, line)
+
+    def _section(self, node: Any, line: int, above: tuple[int, ...]) -> Section:
         section = Section()
         section.line = line
         for key_node, value_node in node.value:
-            key = str(loader.construct_object(key_node, deep=True))
+            key = str(self._plain(key_node, line))
             key_line = key_node.start_mark.line + 1
             if key in section:
                 raise BadYaml(Problem(key_line, f"{key!r} stands twice"))
-            section[key] = _value(loader, value_node, above)
+            section[key] = self.of(value_node, above)
             section.lines[key] = key_line
         return section
-    if isinstance(node, yaml.SequenceNode):
-        items = Items()
-        for item in node.value:
-            items.append(_value(loader, item, above))
-            items.lines.append(item.start_mark.line + 1)
-        return items
-    return loader.construct_object(node, deep=True)
+
+    def _plain(self, node: Any, line: int) -> Any:
+        try:
+            value = self._loader.construct_object(node, deep=True)
+        except (
+            ValueError,
+            OverflowError,
+            AttributeError,
+        ) as error:  # of a tag that its text does not fit
+            raise BadYaml(Problem(line, f"not valid YAML: {error}")) from error
+        if isinstance(value, str) and not is_text(value):
+            raise BadYaml(Problem(line, "not valid YAML: a text has half of a character"))
+        return value

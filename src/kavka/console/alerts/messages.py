@@ -18,7 +18,7 @@ from typing import Any, Final
 from kavka.console.alerts.book import Change
 from kavka.console.alerts.channels import Channel, Mail
 from kavka.console.alerts.rules import Rule, Rules
-from kavka.console.formats import iso_time
+from kavka.console.formats import iso_time, utf8_of
 
 _LISTED: Final = 20
 """Alerts that a message for people lists."""
@@ -125,7 +125,7 @@ def body_of(channel: Channel, document: Mapping[str, Any]) -> bytes:
         document = {"routing_key": channel.key, **document}
     if channel.kind == "body":
         document = document["body"]
-    return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    return utf8_of(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
 
 def _fields(alert: Alert) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from kavka.console.alerts.messages import Alert
 from kavka.console.history.file import HistoryFile
 from kavka.console.sentences import parts_of, restored
 from kavka.console.views.paging import Paging, paged
+from kavka.net.webhook import MAX_RETRY_AFTER_S
 
 KEPT_S: Final = 30 * 86_400
 _MOST_EVENTS: Final = 100_000
@@ -137,6 +138,7 @@ def _event(document: str) -> Alert:
 
 # Deliveries
 
+_LONGEST_PAUSE_S: Final = int(MAX_RETRY_AFTER_S) + 60
 _COLUMNS: Final = "number, channel, key, document, made, attempts, due, state, reason"
 
 
@@ -147,7 +149,9 @@ def due(file: HistoryFile, now_s: int, channel: str) -> Delivery | None:
         (channel,),
     ).fetchone()
     found = None if row is None else Delivery(*row)
-    return found if found is not None and found.due_s <= now_s else None
+    # One that is due later than any pause is long was tried before the clock was set back.
+    is_due = found is not None and not now_s < found.due_s <= now_s + _LONGEST_PAUSE_S
+    return found if is_due else None
 
 
 def update(
@@ -170,6 +174,21 @@ def give_up_unknown(file: HistoryFile, channels: Sequence[str]) -> None:
             f"where state = 'waiting' and channel not in ({marks})",
             tuple(channels),
         )
+
+
+def of_channels(file: HistoryFile) -> dict[str, tuple[int, Delivery | None]]:
+    """Return how many messages wait for each channel, and its newest one that was tried."""
+    waiting = dict(
+        file.connection.execute(
+            "select channel, count(*) from deliveries where state = 'waiting' group by channel"
+        )
+    )
+    rows = file.connection.execute(
+        f"select {_COLUMNS} from deliveries where number in "
+        "(select max(number) from deliveries where attempts > 0 group by channel)"
+    )
+    tried = {one.channel: one for one in (Delivery(*row) for row in rows.fetchall())}
+    return {name: (waiting.get(name, 0), tried.get(name)) for name in waiting.keys() | tried.keys()}
 
 
 def deliveries(file: HistoryFile, limit: int) -> list[Delivery]:

@@ -126,6 +126,7 @@ class Alerts:
         """Decide all rules, keep what changed, and send it. None is a look that failed."""
         now_ms = int(now_s * 1000)
         before = dict(self.book.states)
+        self.book.set_back(now_ms)
         changes = self.book.end_missing(now_ms, self.rules.rules)
         for rule in self.rules.rules:
             observations = _observations(rule, snapshot, reason)

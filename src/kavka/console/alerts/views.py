@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Final
 
 from kavka.console.alerts.book import Key, State, incident_of
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import Alert
 from kavka.console.alerts.records import Delivery, Silence
-from kavka.console.alerts.rules import DAYS, Rule, Rules, Window
+from kavka.console.alerts.rules import Rule, Rules, Window
 from kavka.console.formats import seconds_text
 from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.views.paging import Paging
@@ -63,7 +65,11 @@ class AlertList:
     """Alerts that fire or are pending, silences, and channels."""
 
     alerts: list[AlertView]
+    """Those of the page, the worst first."""
+    paging: Paging
     firing: int
+    worst: str
+    """The state of all: critical, warning or ok."""
     silences: list[SilenceView]
     channels: list[ChannelView]
     rules: int
@@ -173,19 +179,20 @@ def alert_view(key: Key, state: State, rule: Rule | None) -> AlertView:
     )
 
 
-def channel_views(rules: Rules, deliveries: Sequence[Delivery]) -> list[ChannelView]:
-    """Return the channels with their newest messages."""
+def channel_views(
+    rules: Rules, messages: Mapping[str, tuple[int, Delivery | None]]
+) -> list[ChannelView]:
+    """Return the channels; `messages` is of `records.of_channels`."""
     views = []
     for name, channel in rules.channels.items():
-        ours = [one for one in deliveries if one.channel == name]
-        tried = next((one for one in ours if one.attempts), None)
+        waiting, tried = messages.get(name, (0, None))
         views.append(
             ChannelView(
                 name=name,
                 kind=channel.kind,
                 target=channel.target,
                 severities=list(channel.severities),
-                waiting=sum(one.state == "waiting" for one in ours),
+                waiting=waiting,
                 latest=f"{tried.state}: {tried.reason}" if tried else "",
             )
         )
@@ -233,9 +240,21 @@ def _amount(rule: Rule, value: float) -> str:
     return seconds_text(value) if rule.condition.measure == "duration" else f"{value:,g}"
 
 
+_DAYS: Final = (
+    say("Monday"),
+    say("Tuesday"),
+    say("Wednesday"),
+    say("Thursday"),
+    say("Friday"),
+    say("Saturday"),
+    say("Sunday"),
+)
+
+
 def window_view(window: Window, now_s: float) -> WindowView:
     """Return a time of maintenance."""
-    days = ", ".join(DAYS[day] for day in window.days) if len(window.days) < 7 else say("every day")
+    named = [_DAYS[day] for day in window.days] if len(window.days) < 7 else [say("every day")]
+    days = reduce(lambda days, day: say("{days}, {day}", days=days, day=day), named)
     return WindowView(
         name=window.name,
         when=say(

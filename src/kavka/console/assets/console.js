@@ -27,15 +27,17 @@
   const short = (value) =>
     value >= 1e6 ? `${+(value / 1e6).toFixed(2)} M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)} k` : `${+value.toFixed(1)}`;
   // The units of the history's charts; a chart without one has records a second.
+  const tenths = (value) => ({ amount: +value.toFixed(1) });
   const duration = (seconds) =>
-    seconds >= 86400 ? `${+(seconds / 86400).toFixed(1)} d` : seconds >= 3600 ? `${+(seconds / 3600).toFixed(1)} h` : seconds >= 60 ? `${+(seconds / 60).toFixed(1)} min` : `${+seconds.toFixed(1)} s`;
+    seconds >= 86400 ? said("days", tenths(seconds / 86400)) : seconds >= 3600 ? said("hours", tenths(seconds / 3600)) : seconds >= 60 ? said("minutes", tenths(seconds / 60)) : said("seconds", tenths(seconds));
   const bytes = (value) => {
     let unit = 0;
     while (value >= 999.5 && unit < 5) { value /= 1000; unit += 1; }
     return `${+value.toFixed(unit ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB", "PB"][unit]}`;
   };
   const UNITS = { seconds: duration, bytes, share: (value) => `${+(value * 100).toFixed(1)}%` };
-  const day = (at) => new Date(at * 1000).toLocaleDateString("en-GB", { day: "2-digit", month: "2-digit" });
+  const locale = document.documentElement.lang === "zh" ? "zh-CN" : "en-GB";
+  const day = (at) => new Date(at * 1000).toLocaleDateString(locale, { day: "2-digit", month: "2-digit" });
   const clock = (at, seconds) => new Date(at * 1000).toLocaleTimeString("en-GB", seconds ? {} : { hour: "2-digit", minute: "2-digit" });
   function draw(element) {
     const times = JSON.parse(element.dataset.times);

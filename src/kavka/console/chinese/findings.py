@@ -137,6 +137,25 @@ FINDINGS: Final[dict[str, str]] = {
     "above {amount}": "高于 {amount}",
     "below {amount}": "低于 {amount}",
     "every day": "每天",
+    # What lists in pages are lists of
+    "ACLs": "条 ACL",
+    "alerts": "条告警",
+    "events": "个事件",
+    "groups": "个消费组",
+    "partitions": "个分区",
+    "quotas": "个配额",
+    "subjects": "个 Subject",
+    "topics": "个主题",
+    "transactional ids": "个事务 ID",
+    "users": "个用户",
+    "{days}, {day}": "{days}、{day}",
+    "Monday": "星期一",
+    "Tuesday": "星期二",
+    "Wednesday": "星期三",
+    "Thursday": "星期四",
+    "Friday": "星期五",
+    "Saturday": "星期六",
+    "Sunday": "星期日",
     "maintenance {name}": "维护窗口 {name}",
     "silenced": "已静默",
     "silenced: {comment}": "已静默：{comment}",
@@ -177,6 +196,21 @@ FINDINGS: Final[dict[str, str]] = {
     "{left_out} series are not kept: there are more than the history has room for.": (
         "有 {left_out} 个序列未保存：超出了历史的容量。"
     ),
+    (
+        "{left_out} series of a group in one topic are not kept: there are more than the history has room for. Users "
+        "who see some topics of a group miss part of its lag."
+    ): (
+        "有 {left_out} 个“消费者组在单个主题中”的序列未保存：超出了历史的容量。只能看到消费者组部分主题的用户，"
+        "看不到其完整的积压。"
+    ),
+    "{amount} d": "{amount} 天",
+    "{amount} d {rest} h": "{amount} 天 {rest} 小时",
+    "{amount} h": "{amount} 小时",
+    "{amount} h {rest} min": "{amount} 小时 {rest} 分钟",
+    "{amount} min": "{amount} 分钟",
+    "{amount} min {rest} s": "{amount} 分钟 {rest} 秒",
+    "{amount} s": "{amount} 秒",
+    "{amount:.1f} s": "{amount:.1f} 秒",
     "{metric}: {latest} now, from {lowest} to {highest}": "{metric}：当前 {latest}，最低 {lowest}，最高 {highest}",
     "{path} has the history of another cluster, so nothing is kept of this one, and no alert is decided. Start the "
     "console with another file: --history FILE": (

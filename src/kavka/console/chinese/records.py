@@ -8,6 +8,7 @@ RECORDS: Final[dict[str, str]] = {
     ") and": "）和",
     "), value (": "）、值（",
     "; subjects without a level of their own are": "；没有单独设置级别的 Subject 为",
+    "The beginning: export the record for all of it.": "仅为开头部分：导出该记录可得到全部内容。",
     "A condition on values that are JSON or have a schema: a path alone, or with = != &lt; &lt;= &gt; &gt;= "
     "or ~ (has the text)": (
         "针对 JSON 值或带有 Schema 的值的条件：单独的路径，或路径加 = != &lt; &lt;= &gt; &gt;= 或 ~（包含文本）"

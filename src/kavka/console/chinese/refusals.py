@@ -15,6 +15,14 @@ REFUSALS: Final[dict[str, str]] = {
     "from {low}": "不小于 {low} 的数",
     "from {low} to {high}": "介于 {low} 和 {high} 之间的数",
     "to {high}": "不大于 {high} 的数",
+    "The file of the history cannot be used": "历史文件无法使用",
+    "Look whether its disk is full, or the file damaged: then start the console with another one, --history FILE.": (
+        "请检查其磁盘是否已满，或文件是否损坏：若已损坏，请使用其他文件启动控制台：--history FILE"
+    ),
+    "The body is no form: {error}.": "请求体不是表单：{error}。",
+    "{name} has half of a character (a lone surrogate).": "{name} 含有半个字符（孤立的代理项）。",
+    "{name} has more than {most} bytes.": "{name} 超过 {most} 字节。",
+    "{name} is an object or a list of JSON, not one value.": "{name} 是 JSON 对象或列表，而不是单个值。",
     "{name} has more than {most} characters.": "{name} 超过 {most} 个字符。",
     "{name} is before 1970.": "{name} 早于 1970 年。",
     "{name} is missing: {summary}": "缺少 {name}：{summary}",

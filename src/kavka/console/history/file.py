@@ -1,7 +1,8 @@
 """The file of the history: SQLite, in which samples are kept at three resolutions, and what the alerts keep.
 
     rows      (tier, page, at) -> 256 values as float32, compressed; a page is a range of numbers of series
-    series    number -> kind, name, metric; a number is used again when its series was not seen for 31 days
+    series    number -> kind, name, metric; a number is used again when its series was not seen for 31 days; those of a
+              group in a topic have numbers, and so pages, of their own
     alerts    states, events, deliveries and silences: `kavka.console.alerts.records`
     about     the cluster whose history this is, and since when all topics of groups are known
 
@@ -20,6 +21,7 @@ import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Final
@@ -61,6 +63,40 @@ create table silences (id text primary key, document text not null, until intege
 """
 _FORGET_SERIES_S: Final = 31 * 86_400
 _SEEN_EVERY_S: Final = 3600
+_FIRST_OF_TOPICS: Final = 4096 * PAGE
+"""The first number of a series of a group in a topic."""
+_SHARE_OF_TOPICS: Final = 5
+"""Such series have at most one part of so many of the rows' bytes in a file that has reached its bound."""
+
+
+class _Numbers:
+    """The numbers that some kinds of series have, from `first` on: dense, and no more than `most` series."""
+
+    def __init__(self, first: int, most: int) -> None:
+        self.first, self.most = first, most
+        self.count = self._end = 0
+        self._free: list[int] = []
+
+    def use(self, count: int, used: set[int]) -> None:
+        """Begin with so many series, and with the numbers of this range that are in use."""
+        self.count = count
+        self._end = max(used, default=self.first - 1) + 1
+        self._free = [number for number in range(self.first, self._end) if number not in used]
+
+    def take(self) -> int | None:
+        """Return the number of one more series, None where there is no room."""
+        if self.count >= self.most:
+            return None
+        self.count += 1
+        if self._free:
+            return self._free.pop()
+        self._end += 1
+        return self._end - 1
+
+    @property
+    def pages(self) -> range:
+        """The pages that have a series."""
+        return range(self.first // PAGE, -(-self._end // PAGE))
 
 
 class HistoryError(Exception):
@@ -70,10 +106,21 @@ class HistoryError(Exception):
 class HistoryFile:
     """The file, or a history in memory without a path. Not safe for several threads."""
 
-    def __init__(self, path: Path | None, most_bytes: int, most_series: int) -> None:
-        """Open the file, and make it if it is not there. Raise HistoryError."""
+    def __init__(
+        self,
+        path: Path | None,
+        most_bytes: int,
+        most_series: int,
+        most_of_topics: int | None = None,
+    ) -> None:
+        """Open the file, and make it if it is not there. Raise HistoryError.
+
+        Series of a group in a topic are not among `most_series`: they are `most_of_topics`, half as many by default.
+        """
         self.path = path
-        self._most_bytes, self._most_series = most_bytes, most_series
+        self._most_bytes = most_bytes
+        of_topics = most_series // 2 if most_of_topics is None else most_of_topics
+        self._own, self._of_topics = _Numbers(0, most_series), _Numbers(_FIRST_OF_TOPICS, of_topics)
         self._lock: IO[str] | None = None if path is None else _locked(path)
         try:
             self.connection = _connected(path)
@@ -82,15 +129,20 @@ class HistoryFile:
             raise
         self._numbers: dict[Key, int] = {}
         self._seen: dict[Key, int] = {}
-        self._free: list[int] = []
-        for number, kind, name, metric, seen in self.connection.execute(
-            "select number, kind, name, metric, seen from series"
-        ):
+        try:
+            known = self.connection.execute(
+                "select number, kind, name, metric, seen from series"
+            ).fetchall()
+        except sqlite3.Error as error:
+            self.close()
+            raise _unusable(path, error) from error
+        for number, kind, name, metric, seen in known:
             self._numbers[Key(kind, name, metric)] = number
             self._seen[Key(kind, name, metric)] = seen
         self._find_free()
-        self.left_out = 0
-        """Series that were not kept at the last sample, because there are too many."""
+        self._is_damaged = False
+        self.left_out = self.left_out_of_topics = 0
+        """Series that the last sample had no room for: of a group in a topic, and others."""
 
     def close(self) -> None:
         """Close the file."""
@@ -125,7 +177,9 @@ class HistoryFile:
     def _note_topics_of_groups(self, at_s: int, values: Mapping[Key, float]) -> None:
         """Note the time from which on each topic that a group has committed in has a series."""
         is_whole = all(
-            key in self._numbers for key in values if self.left_out and key.kind == TOPIC_OF_GROUP
+            key in self._numbers
+            for key in values
+            if self.left_out_of_topics and key.kind == TOPIC_OF_GROUP
         )
         if is_whole:  # the first sample of a new file has nothing before it that is unknown
             self.connection.execute(
@@ -177,7 +231,7 @@ class HistoryFile:
 
     def _numbered(self, at_s: int, values: Mapping[Key, float]) -> dict[int, float]:
         found: dict[int, float] = {}
-        self.left_out = 0
+        self.left_out = self.left_out_of_topics = 0
         if any(key not in self._numbers for key in values):
             self._forget_old(at_s)
         for key, value in values.items():
@@ -185,7 +239,10 @@ class HistoryFile:
             if number is None:
                 number = self._new_number(key, at_s)
             if number is None:
-                self.left_out += 1
+                if key.kind == TOPIC_OF_GROUP:
+                    self.left_out_of_topics += 1
+                else:
+                    self.left_out += 1
                 continue
             if at_s - self._seen[key] >= _SEEN_EVERY_S:
                 self._seen[key] = at_s
@@ -196,9 +253,9 @@ class HistoryFile:
         return found
 
     def _new_number(self, key: Key, at_s: int) -> int | None:
-        if len(self._numbers) >= self._most_series:
+        number = (self._of_topics if key.kind == TOPIC_OF_GROUP else self._own).take()
+        if number is None:
             return None
-        number = self._free.pop() if self._free else len(self._numbers)
         self._numbers[key], self._seen[key] = number, at_s
         self.connection.execute("insert into series values (?, ?, ?, ?, ?)", (number, *key, at_s))
         return number
@@ -217,7 +274,9 @@ class HistoryFile:
     def _find_free(self) -> None:
         """Find the unused numbers below the highest, so that numbers stay dense."""
         used = set(self._numbers.values())
-        self._free = [n for n in range(max(used, default=-1) + 1) if n not in used]
+        of_topics = sum(key.kind == TOPIC_OF_GROUP for key in self._numbers)
+        self._own.use(len(used) - of_topics, {n for n in used if n < _FIRST_OF_TOPICS})
+        self._of_topics.use(of_topics, {n for n in used if n >= _FIRST_OF_TOPICS})
 
     def _put(self, tier: Tier, page: int, at_s: int, row: array[float]) -> None:
         self.connection.execute(
@@ -225,15 +284,17 @@ class HistoryFile:
             (tier.number, page, at_s, zlib.compress(row.tobytes(), 1)),
         )
 
-    def _pages(self) -> range:
-        return range(max(self._numbers.values(), default=-1) // PAGE + 1)
+    def _pages(self) -> list[int]:
+        return [*self._own.pages, *self._of_topics.pages]
 
     def _roll_up(self, finer: Tier, coarser: Tier, now_s: int) -> None:
         """Make rows of each step of the coarser tier that is over, from the finer one."""
         over_s = now_s // coarser.step_s * coarser.step_s
         for page in self._pages():
+            # Later rows are of a clock that was set back since; they must not keep others from being made.
             [last] = self.connection.execute(
-                "select max(at) from rows where tier = ? and page = ?", (coarser.number, page)
+                "select max(at) from rows where tier = ? and page = ? and at < ?",
+                (coarser.number, page, over_s),
             ).fetchone()
             begin = 0 if last is None else last + coarser.step_s
             if begin >= over_s:
@@ -266,20 +327,7 @@ class HistoryFile:
     def _shrink(self) -> None:
         """Remove the oldest twentieth of the rows of each tier while there is too much."""
         removed = False
-        while self.used_bytes() > self._most_bytes:
-            with self.connection as database:
-                before = database.total_changes
-                for tier in TIERS:
-                    first, last = database.execute(
-                        "select min(at), max(at) from rows where tier = ?", (tier.number,)
-                    ).fetchone()
-                    if first is not None and first < last:
-                        database.execute(
-                            "delete from rows where tier = ? and at <= ?",
-                            (tier.number, first + (last - first) // 20),
-                        )
-                if database.total_changes == before:
-                    break
+        while self.used_bytes() > self._most_bytes and self._cut():
             removed = True
         if removed:
             log.warning(
@@ -288,6 +336,36 @@ class HistoryFile:
                 self._most_bytes,
             )
         self.connection.execute("pragma incremental_vacuum(1000)").fetchall()
+
+    def _cut(self) -> bool:
+        """Remove the oldest twentieth of the rows of each tier; False where there is nothing to remove.
+
+        The series of groups in topics lose theirs first while they have more than their share, so that they do not
+        shorten the history of others.
+        """
+        with self.connection as database:
+            total, of_topics = database.execute(
+                "select total(length(data)), total(length(data) * (page >= ?)) from rows",
+                (_FIRST_OF_TOPICS // PAGE,),
+            ).fetchone()
+            before = database.total_changes
+            if of_topics * _SHARE_OF_TOPICS > total:
+                self._cut_pages(_FIRST_OF_TOPICS // PAGE)
+            if database.total_changes == before:
+                self._cut_pages(0)
+            return database.total_changes > before
+
+    def _cut_pages(self, first_page: int) -> None:
+        for tier in TIERS:
+            first, last = self.connection.execute(
+                "select min(at), max(at) from rows where tier = ? and page >= ?",
+                (tier.number, first_page),
+            ).fetchone()
+            if first is not None and first < last:
+                self.connection.execute(
+                    "delete from rows where tier = ? and page >= ? and at <= ?",
+                    (tier.number, first_page, first + (last - first) // 20),
+                )
 
     # Reading
 
@@ -298,9 +376,21 @@ class HistoryFile:
             "select at, data from rows where tier = ? and page = ? and at between ? and ? order by at",
             (tier.number, page, from_s, until_s),
         ).fetchall():
-            row = array("f")
+            row = self._row(data)
+            if row is not None:
+                yield at_s, row
+
+    def _row(self, data: bytes) -> array[float] | None:
+        """Return the values of a row, None for one that is damaged: it is a gap."""
+        row = array("f")
+        with suppress(TypeError, ValueError, zlib.error):
             row.frombytes(zlib.decompress(data))
-            yield at_s, row
+        if len(row) == PAGE:
+            return row
+        if not self._is_damaged:
+            log.error("rows of the history are damaged, charts have gaps there path=%s", self.path)
+        self._is_damaged = True
+        return None
 
     def points(
         self, keys: Iterable[Key], tier: Tier, from_s: int, until_s: int
@@ -367,6 +457,10 @@ def _connected(path: Path | None) -> sqlite3.Connection:
         made.execute("pragma busy_timeout = 5000")
         return made
     except (sqlite3.Error, OSError) as error:
-        raise HistoryError(
-            f"the history {path} cannot be opened: {error}. Move the file away, or choose another with --history"
-        ) from error
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path | None, error: Exception) -> HistoryError:
+    return HistoryError(
+        f"the history {path} cannot be opened: {error}. Move the file away, or choose another with --history"
+    )

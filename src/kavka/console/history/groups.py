@@ -92,7 +92,10 @@ class Found(NamedTuple):
 
 
 class GroupTracker:
-    """All groups. For each look: `look`, then `found` with times that were looked up, then `figures`."""
+    """All groups. For each look: `look`, then `found` with times that were looked up, then `figures`.
+
+    `at_s` are seconds of a clock that is never set.
+    """
 
     def __init__(self) -> None:
         """Begin without groups."""
@@ -182,13 +185,24 @@ class GroupTracker:
                 place.looked_s = at_s
 
     def figures(
-        self, at_s: float, groups: Mapping[str, GroupOffsets], ends: Mapping[TopicPartition, int]
+        self,
+        at_s: float,
+        groups: Mapping[str, GroupOffsets],
+        ends: Mapping[TopicPartition, int],
+        now_s: float,
     ) -> dict[str, GroupFigures]:
-        """Return the figures of the groups of the last look."""
-        return {name: self._figures(at_s, name, group, ends) for name, group in groups.items()}
+        """Return the figures of the groups of the last look; `now_s` are seconds since 1970."""
+        return {
+            name: self._figures(at_s, name, group, ends, now_s) for name, group in groups.items()
+        }
 
     def _figures(
-        self, at_s: float, name: str, group: GroupOffsets, ends: Mapping[TopicPartition, int]
+        self,
+        at_s: float,
+        name: str,
+        group: GroupOffsets,
+        ends: Mapping[TopicPartition, int],
+        now_s: float,
     ) -> GroupFigures:
         known = self._groups[name]
         seconds = 0.0 if known.places else None
@@ -199,7 +213,7 @@ class GroupTracker:
             if place.timestamp_ms is None:
                 unknown = True
             else:
-                seconds = max(seconds or 0.0, at_s - place.timestamp_ms / 1000)
+                seconds = max(seconds or 0.0, now_s - place.timestamp_ms / 1000)
         if unknown and not seconds:
             seconds = None
         lags = _lags(known, ends)

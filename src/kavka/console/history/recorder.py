@@ -132,13 +132,7 @@ class History:
                 path=self.path,
             )
         values = values_of(snapshot)
-        left_out = await self.run(lambda file: _add(file, int(snapshot.at_s), values))
-        if not left_out:
-            return NOTHING
-        return say(
-            "{left_out} series are not kept: there are more than the history has room for.",
-            left_out=left_out,
-        )
+        return left_out(*await self.run(lambda file: _add(file, int(snapshot.at_s), values)))
 
     async def charts(
         self, kind: str, name: str, metrics: tuple[Metric, ...], span_s: int, begin_s: int = 0
@@ -206,6 +200,22 @@ def _sums(series: Iterable[list[tuple[int, float]]]) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
-def _add(file: HistoryFile, at_s: int, values: dict[Key, float]) -> int:
+def left_out(series: int, of_topics: int) -> Sentence:
+    """Return that so many series, and so many of a group in a topic, are not kept; empty where all are."""
+    if series:
+        return say(
+            "{left_out} series are not kept: there are more than the history has room for.",
+            left_out=series + of_topics,
+        )
+    if of_topics:
+        return say(
+            "{left_out} series of a group in one topic are not kept: there are more than the history has room for. "
+            "Users who see some topics of a group miss part of its lag.",
+            left_out=of_topics,
+        )
+    return NOTHING
+
+
+def _add(file: HistoryFile, at_s: int, values: dict[Key, float]) -> tuple[int, int]:
     file.add(at_s, values)
-    return file.left_out
+    return file.left_out, file.left_out_of_topics

@@ -28,23 +28,28 @@ from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.views.paging import paged
 from kavka.settings.durations import duration_ms
 
 _EVENTS_OF_A_PAGE: Final = 50
-_DELIVERIES: Final = 200
+_ALERTS_OF_A_PAGE: Final = 100
 _SHOWN_DELIVERIES: Final = 20
 _LONGEST_SILENCE_MS: Final = 90 * 86_400_000
 
 
 async def _load_list(services: Services, arguments: Arguments) -> AlertList:
     alerts = services.alerts
-    deliveries = await services.history.run(lambda file: records.deliveries(file, _DELIVERIES))
-    views = [alert_view(*one) for one in alerts.current()]
+    messages = await services.history.run(records.of_channels)
+    current = alerts.current()
+    firing = [state.severity for _, state, _ in current if state.phase == "firing"]
+    shown, paging = paged(current, arguments.number("page"), _ALERTS_OF_A_PAGE)
     return AlertList(
-        alerts=views,
-        firing=sum(view.phase == "firing" for view in views),
+        alerts=[alert_view(*one) for one in shown],
+        paging=paging,
+        firing=len(firing),
+        worst="critical" if "critical" in firing else "warning" if firing else "ok",
         silences=[silence_view(one) for one in alerts.silences],
-        channels=channel_views(alerts.rules, deliveries),
+        channels=channel_views(alerts.rules, messages),
         rules=len(alerts.rules.rules),
         problems=problem_texts(alerts.problems),
         note=services.history.note,
@@ -127,7 +132,7 @@ async def _end_silence(services: Services, arguments: Arguments) -> Outcome:
 
 
 async def _load_test(services: Services, arguments: Arguments) -> ChannelTest:
-    views = channel_views(services.alerts.rules, [])
+    views = channel_views(services.alerts.rules, {})
     return ChannelTest(next((one for one in views if one.name == arguments.text("channel")), None))
 
 
@@ -175,6 +180,7 @@ PAGES = (
         template="alerts.html",
         view=AlertList,
         load=_load_list,
+        parameters=(PAGE,),
     ),
     Page(
         path="/alerts/rules",

@@ -56,7 +56,7 @@ async def _load_all(services: Services, arguments: Arguments) -> BrokerList:
 
 async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
     text = arguments.path["broker"]
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 10:
         raise Refused(bad_request(say("{text!r} is no id of a broker.", text=text[:100])))
     search, changed = arguments.text("search"), arguments.flag("changed")
     brokers = await _load_all(services, arguments)

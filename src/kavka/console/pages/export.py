@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.schemas.errors import SchemaError
-from kavka.console.formats import plain
+from kavka.console.formats import plain, utf8_of
 from kavka.console.pages.messages import MESSAGES, find
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
@@ -23,13 +23,17 @@ from kavka.console.views.messages import positions_text
 _MOST_RECORDS: Final = 10_000
 _MOST_BYTES: Final = 16_000_000
 _MEDIA: Final = {"json": "application/json", "csv": "text/csv"}
-_COLUMNS: Final = (
+COLUMNS: Final = (
     "topic", "partition", "offset", "timestamp_ms", "key", "key_encoding", "value", "value_encoding", "headers",
 )  # fmt: skip
 
-_FORMULA: Final = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-"""The first characters by which spreadsheets know formulas; the wide ones are those of East Asian keyboards."""
-_NUMBER: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_SIGNS: Final = "=+\\-@\0\uff1d\uff0b\uff0d\uff20"
+"""The characters by which spreadsheets know formulas; the wide ones are those of East Asian keyboards."""
+_CELL: Final = re.compile(
+    f'\\A[\t\r\n]|\\A[{_SIGNS}][^;\t\r\n]*|(?<=[;\t\r\n])"*[{_SIGNS}][^;\t\r\n]*'
+)
+"""The beginning of a text, or what may be a cell after one of other separators, where it may be a formula."""
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def field_of(data: bytes | None, registry: Registry | None) -> tuple[Any, str]:
@@ -39,7 +43,7 @@ def field_of(data: bytes | None, registry: Registry | None) -> tuple[Any, str]:
     if registry is not None:
         try:
             found = registry.decode(data)
-        except (SchemaError, ValueError):
+        except (SchemaError, ValueError, RecursionError):
             found = None
         if found is not None:
             return found.value, f"{found.kind} schema {found.schema_id}"
@@ -68,32 +72,37 @@ def row_of(record: ConsumerRecord, registry: Registry | None) -> dict[str, Any]:
         value_encoding,
         headers,
     )
-    return dict(zip(_COLUMNS, cells, strict=True))
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def safe_cell(text: str) -> str:
     """Return a text for a cell of CSV, with an apostrophe before what a spreadsheet would take for a formula.
 
-    A spreadsheet knows one by its first character, whatever quotes stand around it (OWASP, "CSV Injection").
+    A spreadsheet knows one by its first character, whatever quotes stand around it. One of a locale that separates by
+    `;` does not see the quotes of a field after a comma, and begins cells within it (OWASP, "CSV Injection").
     """
-    is_number = text[-1:] != "\n" and re.match(_NUMBER, text)
-    return f"'{text}" if re.match(_FORMULA, text) and not is_number else text
+
+    def safe(found: re.Match[str]) -> str:
+        part = found[0] if found.start() else text
+        return found[0] if _NUMBER.fullmatch(part) else f"'{found[0]}"
+
+    return _CELL.sub(safe, text)
 
 
 def csv_of(rows: Sequence[dict[str, Any]]) -> bytes:
-    """Return rows as CSV (RFC 4180); what is no text is JSON, null is empty, and no text is a formula."""
+    """Return rows as CSV (RFC 4180), all fields in quotes: what is no text as JSON, null empty, nothing a formula."""
     out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(_COLUMNS)
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow([_cell(row[name]) for name in _COLUMNS])
-    return out.getvalue().encode()
+        writer.writerow([_cell(row[name]) for name in COLUMNS])
+    return utf8_of(out.getvalue())
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return safe_cell(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return safe_cell(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 async def _load(services: Services, arguments: Arguments) -> File:
@@ -114,7 +123,7 @@ async def _load(services: Services, arguments: Arguments) -> File:
             "next": positions_text(found.next),
             "records": made,
         }
-        data = json.dumps(document, ensure_ascii=False, indent=1).encode()
+        data = utf8_of(json.dumps(document, ensure_ascii=False, indent=1))
     return File(f"{topic}.{kind}", _MEDIA[kind], data, found.reach.sentence)
 
 

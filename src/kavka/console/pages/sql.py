@@ -23,6 +23,7 @@ _MODULES: Final = ("duckdb", "pyarrow")
 _MEMORY: Final = "256MB"
 _GRACE_S: Final = 15
 _MOST_RUNNING: Final = 2
+_LISTED_TOPICS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class SqlResult:
     """end, or the bound that was reached: rows, bytes or time."""
     warnings: list[str]
     topics: list[str]
+    """The first ones, with `more_topics` beside them."""
+    more_topics: int
 
     @property
     def outcome(self) -> str:
@@ -61,15 +64,15 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
     statement = arguments.text("statement").strip()
     missing = next((name for name in _MODULES if find_spec(name) is None), None)
     topics = [n for n, t in (await services.cluster.topics()).items() if not t.is_internal]
-    topics = topics[:200]
+    topics, more = topics[:_LISTED_TOPICS], max(len(topics) - _LISTED_TOPICS, 0)
     if missing is not None:
         note = say(
             "{library} is missing: install it with `pip install 'kavka[sql]'`, and start the console again.",
             library=missing,
         )
-        return SqlResult(False, note, [], [], [], "", [], topics)
+        return SqlResult(False, note, [], [], [], "", [], topics, more)
     if not statement:
-        return SqlResult(False, NOTHING, [], [], [], "", [], topics)
+        return SqlResult(False, NOTHING, [], [], [], "", [], topics, more)
     if services.cluster.is_masked:
         raise Refused(
             Failure(
@@ -101,6 +104,7 @@ async def _load(services: Services, arguments: Arguments) -> SqlResult:
         ended=answer["ended"],
         warnings=answer["warnings"],
         topics=topics,
+        more_topics=more,
     )
 
 
@@ -183,7 +187,7 @@ PAGES = (
         view=SqlResult,
         load=_load,
         parameters=(
-            Parameter("statement", "text", "One statement; a topic is a table."),
+            Parameter("statement", "text", "One statement; a topic is a table.", maximum=20_000),
             Parameter("rows", "integer", "Rows that are wanted.", "200", minimum=1, maximum=5_000),
             Parameter(
                 "seconds", "integer", "Seconds that it may take.", "10", minimum=1, maximum=60

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.schemas.errors import SchemaError
-from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text
+from kavka.console.formats import Shown, count_text, hex_dump, one_line, shown, size_text, utf8_of
 from kavka.console.json_paths import condition_of
 from kavka.console.registry import Decoded, NotLearned, json_text
 from kavka.console.sentences import NOTHING, Sentence, say
@@ -29,6 +29,7 @@ class HeaderView:
     name: str
     value: str
     kind: str
+    is_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class RecordView:
     """created (the producer's time) or appended (the broker's)."""
     key: str
     key_kind: str
+    key_is_whole: bool
     value: str
     value_kind: str
     value_is_whole: bool
@@ -63,7 +65,7 @@ def _field(data: bytes | None, limit: int, decode: Decode | None) -> tuple[Shown
     """Return a key or value, and its schema."""
     try:
         found = None if decode is None else decode(data)
-    except (SchemaError, ValueError) as error:
+    except (SchemaError, ValueError, RecursionError) as error:
         return shown(data, limit), f"not decoded: {error}"
     if found is None:
         return shown(data, limit), ""
@@ -79,8 +81,7 @@ def hexadecimal(record: ConsumerRecord, view: RecordView) -> RecordView:
     for name, data in (("key", record.key), ("value", record.value)):
         if data:
             fields |= {name: hex_dump(data[:_HEX_BYTES]), f"{name}_kind": "binary"}
-    if record.value:
-        fields["value_is_whole"] = len(record.value) <= _HEX_BYTES
+            fields[f"{name}_is_whole"] = len(data) <= _HEX_BYTES
     return replace(view, **fields)
 
 
@@ -91,7 +92,7 @@ def record_view(
     key, key_schema = _field(record.key, limit, decode)
     value, value_schema = _field(record.value, limit, decode)
     is_decoded = value_schema and value.kind == "json"
-    line = " ".join(value.text.split()).encode() if is_decoded else record.value
+    line = utf8_of(" ".join(value.text.split())) if is_decoded else record.value
     return RecordView(
         partition=record.partition,
         offset=record.offset,
@@ -99,6 +100,7 @@ def record_view(
         timestamp_type="appended" if record.timestamp_type == 1 else "created",
         key=key.text,
         key_kind=key.kind,
+        key_is_whole=key.is_whole,
         value=value.text,
         value_kind=value.kind,
         value_is_whole=value.is_whole,
@@ -107,7 +109,7 @@ def record_view(
         key_schema=key_schema,
         value_schema=value_schema,
         headers=[
-            HeaderView(name, body.text, body.kind)
+            HeaderView(name, body.text, body.kind, body.is_whole)
             for name, body in ((name, shown(data, 2_000)) for name, data in record.headers)
         ],
     )
@@ -166,12 +168,12 @@ class Matcher:
                 found = self._decode_learned(value)
             else:
                 found = json.loads(value)
+            return self._condition.holds(found)
         except NotLearned as error:
             self.not_learned.add(error.schema_id)
             return False
-        except (SchemaError, ValueError, RecursionError):
+        except (SchemaError, ValueError, RecursionError):  # no JSON, or too deep to compare
             return False
-        return self._condition.holds(found)
 
     def _has_header(self, record: ConsumerRecord) -> bool:
         return any(

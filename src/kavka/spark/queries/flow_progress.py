@@ -101,7 +101,10 @@ class FlowProgress:
 def progress_from_json(text: str | bytes) -> FlowProgress:
     """Return the progress in a record. Fields that a later release added are left out. Raise ValueError for others."""
     try:
-        fields = json.loads(text)
+        # Half of a pair of UTF-16, which JSON may have, is no text.
+        fields = json.loads(
+            json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
+        )
         lag = {name: PartitionLag(**one) for name, one in fields.pop("lag", {}).items()}
         counts = fields.pop("expectations", {})
         expectations = {name: ExpectationCounts(**one) for name, one in counts.items()}
