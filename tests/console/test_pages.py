@@ -11,11 +11,13 @@ from starlette.testclient import TestClient
 
 from kavka.cli.main import main
 from kavka.console import application
+from kavka.console.access.permissions import NEEDS
 from kavka.console.openapi import document
 from kavka.console.security import HEADERS
 from kavka.testing.local_cluster import LocalCluster
 from support.access import AUTHORIZER
 from support.console import Cluster, console
+from support.console_pages import ADDRESSES, FOLLOWED
 
 PATHS = (
     "/",
@@ -96,6 +98,13 @@ def test_each_page_is_opened_by_a_test() -> None:
     for page in application.PAGES:
         pattern = re.sub(r"\{\w+\}", "[^/]+", page.path)
         assert any(re.fullmatch(pattern, path) for path in opened), page.path
+
+
+def test_each_page_is_opened_with_apache_kafka_and_in_a_browser() -> None:
+    wanted = {
+        path for (verb, path), need in NEEDS.items() if verb == "GET" if need.scope != "public"
+    }
+    assert ADDRESSES.keys() == wanted - FOLLOWED
 
 
 def test_no_page_has_inline_script_or_style(pages: TestClient) -> None:

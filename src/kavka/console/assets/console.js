@@ -81,6 +81,7 @@
   addEventListener("resize", () => {
     clearTimeout(resizing);
     resizing = setTimeout(() => {
+      scrolled(document);
       for (const element of all(".chart")) {
         if (element.chart) element.chart.setSize({ width: Math.max(element.clientWidth - 24, 120), height: 176 });
       }
@@ -184,6 +185,18 @@
     }
   }
 
+  // A table that is wider than its place is scrolled with the keyboard, too, and has the name of its heading.
+  function scrolled(root) {
+    for (const region of all(".scroll", root)) {
+      const over = region.scrollWidth > region.clientWidth;
+      if (over === region.hasAttribute("tabindex")) continue;
+      const section = region.closest("section");
+      const heading = (section && $("h2", section)) || $("h1");
+      const values = { tabindex: "0", role: "region", "aria-label": heading.textContent };
+      for (const [name, value] of Object.entries(values)) over ? region.setAttribute(name, value) : region.removeAttribute(name);
+    }
+  }
+
   // The live tail
   const MOST_ROWS = 300;
   let source = null;
@@ -262,6 +275,7 @@
     charts(root);
     choices(root);
     confirmations(root);
+    scrolled(root);
   }
   for (const link of all("[data-again]")) link.href = location.href;
   ready(document);
