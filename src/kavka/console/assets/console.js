@@ -278,6 +278,10 @@
     scrolled(root);
   }
   for (const link of all("[data-again]")) link.href = location.href;
+  // On a narrow screen the menu is scrolled to the page that is shown.
+  const menu = $(".side nav");
+  const current = menu && $("[aria-current]", menu);
+  if (current) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
   ready(document);
   follow();
   tail();
