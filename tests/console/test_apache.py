@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import html
+import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from starlette.testclient import TestClient
 
 from kavka.client import TopicPartition, blocking
+from kavka.console.access.permissions import NEEDS
 from kavka.testing.local_cluster import LocalCluster
 from kavka_compat.apache import ApacheKafka
+from kavka_compat.processes import free_port
 from support.console import Cluster, console
+from support.console_pages import (
+    ACL,
+    ADDRESSES,
+    NO_PAGE,
+    OPEN,
+    RULES,
+    USER,
+    fill,
+    open_transactions,
+)
+from support.schema_registry import serve_registry
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.long
@@ -105,11 +123,14 @@ def check_more_pages(cluster: Cluster, pages: TestClient) -> None:
     change("/topics/orders/partitions", {"total": 4})
     both = {"user": "bob", "password": "hunter2-hunter2", "again": "hunter2-hunter2"}
     assert "hunter2" not in change("/users/password", dict(both))
-    assert [row["name"] for row in pages.get("/api/users").json()["rows"]] == ["bob"]
+    wait_until(lambda: [r["name"] for r in pages.get("/api/users").json()["rows"]] == ["bob"])
     change("/users/remove", {"user": "bob", "confirm": "bob"})
     quota = {"user": "bob", "key": "producer_byte_rate"}
     change("/quotas/change", {**quota, "value": "1048576"})
-    assert [row["value"] for row in pages.get("/api/quotas").json()["rows"]] == [1048576.0]
+    # A broker knows what the controller has decided a moment later.
+    wait_until(
+        lambda: [row["value"] for row in pages.get("/api/quotas").json()["rows"]] == [1048576.0]
+    )
     change("/quotas/change", {**quota, "remove": True})
     change(
         "/topics/orders/produce", {"key": "k", "key_format": "text", "value": "v", "partition": 3}
@@ -127,6 +148,198 @@ def check_more_pages(cluster: Cluster, pages: TestClient) -> None:
     statement = "select count(*) n from orders where partition = 0"
     found = pages.get("/api/sql", params={"statement": statement, "seconds": 60}).json()
     assert found["rows"] == [["30"]]
+
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+@contextmanager
+def two_brokers(release: str, directory: Path) -> Iterator[str]:
+    """Run two brokers of Apache Kafka with its authorizer; yield their bootstrap servers."""
+    apache = ApacheKafka(release)
+    ports, controller = [free_port(), free_port()], free_port()
+    started = []
+    try:
+        for number, port in enumerate(ports):
+            listeners = f"PLAINTEXT://127.0.0.1:{port}"
+            settings = {
+                **AUTHORIZER,
+                "node.id": str(number),
+                "process.roles": "broker" if number else "broker,controller",
+                "controller.quorum.voters": f"0@127.0.0.1:{controller}",
+                "listeners": listeners
+                if number
+                else f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            }
+            broker = apache.start_kraft(directory / str(number), settings)
+            started.append(broker.process)
+            broker.process.wait_for("Kafka Server started (", 120)
+        yield ",".join(f"127.0.0.1:{port}" for port in ports)
+    finally:
+        for process in reversed(started):
+            process.stop()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("release", ["3.9", "4.1"])
+def test_every_page_and_every_action_works_with_brokers_of_apache_kafka(
+    release: str, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(RULES)
+    with two_brokers(release, tmp_path) as bootstrap, serve_registry() as registry:
+        cluster = Cluster(bootstrap)
+        options: dict[str, Any] = {"rules": rules, "registry": {"url": registry.url}}
+        with console(bootstrap, timeout_ms=30_000, **options) as pages:
+            acts = Acts(cluster, pages)
+            fill(cluster, acts.act)
+            with open_transactions(cluster):
+                walk(pages)
+                acts.end_transactions()
+            acts.move_and_elect()
+            acts.change_topics_and_groups()
+            acts.change_the_rest()
+            assert acts.done == {path for verb, path in NEEDS if verb == "POST"} - {
+                "/login",
+                "/logout",
+            }
+
+
+def walk(pages: TestClient) -> None:
+    """Open each page of the console as HTML in two languages, and as JSON."""
+    for path, address in ADDRESSES.items():
+        if path in NO_PAGE or path.endswith("/value"):
+            answer = pages.get(f"/api{address}" if path == "/openapi.json" else address)
+            assert (answer.status_code, bool(answer.content)) == (200, True), address
+            continue
+        for language in ("en", "zh"):
+            answer = pages.get(address, headers={"Accept-Language": language})
+            assert answer.status_code == 200, (address, answer.text)
+            main = answer.text.partition("<main")[2].partition("</main>")[0]
+            assert main.count("<h1") == 1, address
+            shown = html.unescape(re.sub(r"<[^>]*>|\s+", " ", main))
+            assert len(shown.split()) >= 5, (address, shown)
+            assert 'class="alert bad"' not in main, (address, shown)
+        data = pages.get("/api/overview" if path == "/" else f"/api{address}")
+        if path != "/api":
+            assert (data.status_code, bool(data.json())) == (200, True), (address, data.text)
+
+
+class Acts:
+    """Every action of the console, through its JSON API; each is compared with what the cluster says."""
+
+    def __init__(self, cluster: Cluster, pages: TestClient) -> None:
+        self.cluster = cluster
+        self.pages = pages
+        self.done: set[str] = set()
+        """Paths of `NEEDS`."""
+
+    def act(self, path: str, status: int = 200, on: str = "", **body: object) -> str:
+        """Make a change at a path of `NEEDS`, and return what the console says."""
+        address = path.replace("{topic}", on).replace("{partition}/{offset}", "0/0")
+        answer = self.pages.post(f"/api{address}", json=body)
+        assert answer.status_code == status, (path, answer.text)
+        self.done.add(path)
+        said: str = answer.json()["message"] if status == 200 else answer.json()["detail"]
+        return said
+
+    def ask(self, path: str, **query: object) -> Any:
+        answer = self.pages.get(f"/api{path}", params={k: str(v) for k, v in query.items()})
+        assert answer.status_code == 200, (path, answer.text)
+        return answer.json()
+
+    def end_transactions(self) -> None:
+        rows = {row["transactional_id"]: row for row in self.ask("/transactions")["rows"]}
+        assert (rows["pay"]["is_open"], rows["hang"]["is_open"]) == (True, True)
+        # The coordinators know them, so that they do not hang.
+        assert self.ask("/transactions/hanging", find=True, minutes=0)["rows"] == []
+        assert "was not ended" in self.act("/transaction", 400, id="pay", confirm="no")
+        self.act("/transaction", id="pay", confirm="pay")
+        wait_until(lambda: not self.ask("/transaction", id="pay")["is_open"])
+        self.act("/transactions/abort", **OPEN, confirm="hung-0")
+        assert self.pages.get(f"/api/transactions/abort?{urlencode(OPEN)}").status_code == 404
+
+    def move_and_elect(self) -> None:
+        before = [part["leader"] for part in self.ask("/topics/moved")["partitions"]]
+        target = 1 - before[0]
+        wanted = {"topics": "moved", "brokers": str(target)}
+        plan = self.ask("/reassign", **wanted)
+        assert "not the one that was looked at" in self.act("/reassign", 409, **wanted, plan="x")
+        # So slow that it can be cancelled.
+        self.act("/reassign", **wanted, plan=plan["plan_id"], throttle=1000)
+        wait_until(lambda: {row["topic"] for row in self.ask("/moves")["rows"]} == {"moved"})
+        self.act("/moves", do="cancel")
+        wait_until(lambda: self.ask("/moves")["rows"] == [])
+        self.act("/moves", do="unthrottle")
+        wait_until(lambda: self.ask("/moves")["throttled"] == [])
+        plan = self.ask("/reassign", **wanted)
+        self.act("/reassign", **wanted, plan=plan["plan_id"])
+        wait_until(
+            lambda: {p["leader"] for p in self.ask("/topics/moved")["partitions"]} == {target}
+        )
+        wait_until(lambda: self.ask("/moves")["rows"] == [])
+        part = self.ask("/topics/orders")["partitions"][0]
+        turned = [1 - part["leader"], part["leader"]]
+        with blocking.Admin(self.cluster.settings) as admin:
+            admin.alter_partition_reassignments({TopicPartition("orders", 0): turned})
+        wait_until(lambda: self.ask("/elect", topics="orders")["possible"] >= 1)
+        assert "was not confirmed" in self.act("/elect", 400, kind="unclean")
+        self.act("/elect", topics="orders")
+        wait_until(lambda: self.ask("/topics/orders")["partitions"][0]["leader"] == turned[0])
+
+    def changed(self, topic: str) -> list[str]:
+        """Return the values of a topic's settings that are not the defaults."""
+        return [
+            one["value"] for one in self.ask(f"/topics/{topic}/settings", changed=True)["settings"]
+        ]
+
+    def change_topics_and_groups(self) -> None:
+        assert "could be created" in self.act("/create-topic", name="made", check=True)
+        self.act(
+            "/create-topic", name="made", partitions=2, replicas=2, settings="retention.ms=60000"
+        )
+        self.act("/topics/{topic}/settings", on="made", name="retention.ms", value="1000")
+        self.act("/topics/{topic}/settings", 422, on="made", name="retention.ms", value="soon")
+        wait_until(lambda: "1000" in self.changed("made"))
+        self.act("/topics/{topic}/partitions", on="made", total=3)
+        wait_until(lambda: len(self.ask("/topics/made")["partitions"]) == 3)
+        key = {"key": "k", "key_format": "text"}
+        self.act("/topics/{topic}/produce", on="made", **key, value="v", partition=2)
+        assert self.pages.get("/topics/made/records/2/0/value").content == b"v"
+        self.act("/topics/{topic}/records/{partition}/{offset}/copy", on="orders", to="copies")
+        assert self.pages.get("/topics/copies/records/0/0/value").content == b'{"n": 0}'
+        assert "not its name" in self.act("/topics/{topic}/delete", 400, on="made", confirm="x")
+        self.act("/topics/{topic}/delete", on="made", confirm="made")
+        wait_until(lambda: self.pages.get("/api/topics/made").status_code == 404)
+
+        self.act("/group/reset", id="billing", scenario="shift", value=-4)
+        assert self.cluster.committed("billing") == {TopicPartition("orders", 0): 6}
+        assert "not its id" in self.act("/group/delete", 400, id="billing", confirm="b")
+        self.act("/group/delete", id="billing", confirm="billing")
+        assert self.pages.get("/api/group?id=billing").status_code == 404
+
+    def change_the_rest(self) -> None:
+        wait_until(
+            lambda: [row["principal"] for row in self.ask("/acls")["rows"]] == ["User:alice"]
+        )
+        self.act("/acls/remove", **ACL, confirm="User:alice")
+        wait_until(lambda: self.ask("/acls")["rows"] == [])
+        self.act("/users/remove", **USER, confirm="carol")
+        wait_until(lambda: self.ask("/users")["rows"] == [])
+        self.act("/quotas/change", user="carol", key="consumer_byte_rate", remove=True)
+        wait_until(lambda: self.ask("/quotas")["rows"] == [])
+        self.act("/schema", name="orders-value", level="FULL")
+        self.act("/schema", name="orders-value", do="delete", confirm="orders-value")
+        wait_until(lambda: self.ask("/schemas")["rows"] == [])
+        self.act("/alerts/silence", **{"alert": "Off*", "for": "1h"})
+        [silence] = self.ask("/alerts")["silences"]
+        self.act("/alerts/end-silence", id=silence["id"])
+        assert "127.0.0.1:9" in self.act("/alerts/test", 422, channel="hook")
+        rows = self.ask("/sql", statement='select max("offset") n from orders', seconds=60)["rows"]
+        assert int(rows[0][0]) >= 30
 
 
 def test_pages_of_ten_thousand_partitions(tmp_path: Path) -> None:

@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from kavka.client import blocking
 from kavka.client.admin import NewTopic
-from kavka.console.application import create_application
 from kavka.console.options import ConsoleOptions
-from kavka.console.server import address_of, listen
 from kavka.testing.local_cluster import LocalCluster
-from kavka_compat.programs import install_node
+from support.access import AUTHORIZER
+from support.browser import axe_script, elsewhere, opened, run_chromium, serving
+from support.console import Cluster, console
 from support.console_access import access
+from support.console_pages import ADDRESSES, NO_PAGE, RULES, fill, open_transactions
+from support.schema_registry import RegistryServer, serve_registry
 from support.waiting import wait_until
 
 pytestmark = [
@@ -38,180 +36,177 @@ pytestmark = [
 ]
 
 PATHS = {
-    "overview": "/",
-    "brokers": "/brokers",
-    "broker": "/brokers/1",
-    "topics": "/topics",
-    "topic": "/topics/orders",
-    "messages": "/topics/orders/messages",
-    "record": "/topics/orders/records/0/0",
-    "settings": "/topics/orders/settings?name=retention.ms",
-    "new": "/create-topic",
-    "delete": "/topics/orders/delete",
-    "groups": "/groups",
-    "group": "/group?id=billing",
-    "reset": "/group/reset?id=billing&scenario=earliest",
-    "reassign": "/reassign?topics=lone&brokers=1,2",
-    "moves": "/moves",
-    "elect": "/elect",
-    "partitions": "/topics/orders/partitions",
-    "produce": "/topics/orders/produce?from=0:0",
-    "copy": "/topics/orders/records/0/0/copy",
+    address.partition("?")[0].strip("/").replace("/", "-") or "overview": address
+    for path, address in ADDRESSES.items()
+    if path not in NO_PAGE and not path.endswith("/value")
+} | {
+    "history": "/history?range=1h",
+    "group-history": "/history?kind=group&name=billing&range=1h",
     "hexadecimal": "/topics/orders/records/0/0?hex=true",
-    "transactions": "/transactions",
-    "hanging": "/transactions/hanging?find=true",
-    "acls": "/acls",
-    "acl": "/acls/new",
-    "acl-removal": "/acls/remove?principal=User:alice&name=orders",
-    "users": "/users",
-    "password": "/users/password",
-    "quotas": "/quotas",
-    "quota": "/quotas/change",
-    "schemas": "/schemas",
-    "pipelines": "/pipelines",
-    "audit": "/audit",
-    "sql": "/sql?statement=select+*+from+orders+limit+5&seconds=60",
-    "history": "/history?kind=group&name=billing&range=1h",
-    "alerts": "/alerts",
-    "rules": "/alerts/rules",
-    "alert-history": "/alerts/history",
-    "silence": "/alerts/silence",
-    "api": "/api",
+    "plan": "/reassign",
     "missing": "/topics/none",
 }
-STOPPED = ("htmx:afterRequest", "htmx:sendAbort")
-"""htmx's messages about a request that the reader has stopped."""
+LOOKS = [("light", 1280, "en"), ("dark", 360, "en"), ("dark", 1280, "zh"), ("light", 360, "zh")]
+"""Each two of colours, width and language are together once."""
 ATTACK = (
     "<script>document.title='attacked'</script><img src=x onerror=\"document.title='attacked'\">"
 )
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    started = LocalCluster(tmp_path_factory.mktemp("brokers"))
+def registry() -> Iterator[RegistryServer]:
+    with serve_registry() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, registry: RegistryServer
+) -> Iterator[LocalCluster]:
+    directory = tmp_path_factory.mktemp("brokers")
+    settings = {
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+        "kavka.audit.topic": "audit",
+        "kavka.audit.log": str(directory / "audit.log"),
+    }
+    started = LocalCluster(directory, settings=settings)
     try:
-        settings = {"bootstrap.servers": started.bootstrap_servers}
-        with blocking.Admin(settings) as admin:
-            admin.create_topics(
-                [NewTopic("orders", 6), NewTopic("fast", 2), NewTopic("lone", 2, 1)]
-            )
-        with blocking.Producer(settings) as producer:
-            for n in range(300):
-                body = {"order": n, "note": ATTACK}
-                producer.send(
-                    "orders",
-                    json.dumps(body).encode(),
-                    key=ATTACK.encode() if n % 7 == 0 else b"k%d" % n,
-                    headers=[("trace", b"%032x" % n), (ATTACK, ATTACK.encode())],
-                )
-        with blocking.Admin(settings) as admin:
-            offsets: dict[Any, int] = {("orders", partition): 5 for partition in range(6)}
-            admin.alter_group_offsets("billing", offsets)
+        elsewhere(fill_cluster, started.bootstrap_servers, registry.url)
         yield started
     finally:
         elsewhere(started.close)
 
 
-def elsewhere(call: Callable[..., object], *arguments: object) -> None:
-    """Call in another thread: Playwright's loop runs in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(call, *arguments).result()
+def fill_cluster(bootstrap: str, registry: str) -> None:
+    filled = Cluster(bootstrap)
+    with console(bootstrap, registry={"url": registry}) as pages:
 
+        def act(path: str, **body: object) -> None:
+            answer = pages.post(f"/api{path}", json=body)
+            assert answer.status_code == 200, answer.text
 
-@contextmanager
-def serving(options: ConsoleOptions) -> Iterator[str]:
-    """Serve a console on a thread."""
-    with listen("127.0.0.1", 0) as listening:
-        config = uvicorn.Config(
-            create_application(options), log_config=None, timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, args=([listening],))
-        thread.start()
-        yield address_of(listening)
-        server.should_exit = True
-        thread.join()
+        fill(filled, act)
+    with blocking.Admin(filled.settings) as admin:
+        admin.create_topics([NewTopic("fast", 2), NewTopic("lone", 2, 1)])
+        offsets: dict[Any, int] = {("orders", partition): 5 for partition in range(3)}
+        admin.alter_group_offsets("billing", offsets)
+    with blocking.Producer(filled.settings) as producer:
+        for n in range(300):
+            body = {"order": n, "note": ATTACK}
+            producer.send(
+                "orders",
+                json.dumps(body).encode(),
+                key=ATTACK.encode() if n % 7 == 0 else b"k%d" % n,
+                headers=[("trace", b"%032x" % n), (ATTACK, ATTACK.encode())],
+            )
 
 
 @pytest.fixture(scope="module")
-def address(cluster: LocalCluster) -> Iterator[str]:
-    with serving(ConsoleOptions(cluster.bootstrap_servers, sample_interval_ms=500)) as found:
+def address(
+    cluster: LocalCluster, registry: RegistryServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    rules = tmp_path_factory.mktemp("rules") / "rules.yml"
+    rules.write_text(RULES)
+    options = ConsoleOptions(
+        cluster.bootstrap_servers,
+        sample_interval_ms=500,
+        history_interval_ms=1000,
+        rules=rules,
+        registry={"url": registry.url},
+    )
+    with serving(options) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+    with run_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    """A page whose errors, those of the Content-Security-Policy too, fail the test."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    made = context.new_page()
-    faults: list[str] = []
-    made.on("pageerror", lambda error: faults.append(str(error)))
-    made.on(
-        "console",
-        lambda message: (
-            faults.append(message.text)
-            if message.type == "error"
-            and "404" not in message.text
-            and not message.text.startswith(STOPPED)
-            else None
-        ),
-    )
-    yield made
-    context.close()
-    assert faults == []
+    with opened(chromium) as made:
+        yield made
 
 
-@pytest.mark.parametrize("width", [1280, 360])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_and_run_nothing_of_the_records(
-    page: Any, address: str, width: int, scheme: str
+def paths(start_offset: int) -> dict[str, str]:
+    """Return the addresses of pages, with that of the open transaction in the topic `hung`."""
+    return {
+        name: path.replace("start_offset=0", f"start_offset={start_offset}")
+        for name, path in PATHS.items()
+    }
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("scheme", "width", "language"), LOOKS)
+def test_pages_fit_run_nothing_of_the_records_and_axe_finds_nothing(
+    chromium: Any, cluster: LocalCluster, address: str, scheme: str, width: int, language: str
 ) -> None:
+    axe = axe_script()
     directory = os.environ.get("KAVKA_SCREENSHOTS")
-    page.set_viewport_size({"width": width, "height": 800})
-    page.emulate_media(color_scheme=scheme)
-    for name, path in PATHS.items():
-        page.goto(address + path)
-        # The overview's events never end.
-        page.wait_for_load_state("load" if path == "/" else "networkidle")
-        assert page.evaluate("document.documentElement.scrollWidth") == width, name
-        assert "attacked" not in page.title()
-        assert page.locator("main script, main img").count() == 0
-        assert page.locator("h1").count() == 1
-        if directory:
-            page.screenshot(path=Path(directory) / f"{name}-{scheme}-{width}.png")
+    findings: dict[tuple[str, str], list[str]] = {}
+    look = {
+        "viewport": {"width": width, "height": 800},
+        "color_scheme": scheme,
+        "locale": {"en": "en-GB", "zh": "zh-CN"}[language],
+    }
+    filled = Cluster(cluster.bootstrap_servers)
+    with opened(chromium, **look) as page, open_transactions(filled) as start_offset:
+        for name, path in paths(start_offset).items():
+            answer = page.goto(address + path)
+            assert answer.status == (404 if name == "missing" else 200), path
+            # The overview's events never end.
+            page.wait_for_load_state("load" if path == "/" else "networkidle")
+            assert page.locator("html").get_attribute("lang") == language
+            if directory:
+                page.screenshot(path=Path(directory) / f"{name}-{scheme}-{width}-{language}.png")
+            assert page.evaluate("document.documentElement.scrollWidth") == width, path
+            assert "attacked" not in page.title()
+            assert page.locator("main script, main img").count() == 0
+            assert page.locator("h1").count() == 1
+            page.evaluate(axe)
+            broken = page.evaluate(
+                "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)"
+            )
+            findings |= {
+                (path, one["id"]): [node["html"][:200] for node in one["nodes"]] for one in broken
+            }
+    assert findings == {}
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page: Any, address: str, scheme: str) -> None:
-    found = subprocess.run(
-        install_node(Path(__file__).parent / "axe", "console-axe"),
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    axe = Path(found.stdout.strip()).read_text("utf-8")
-    page.emulate_media(color_scheme=scheme)
-    findings: dict[tuple[str, str], list[str]] = {}
-    for name, path in PATHS.items():
-        page.goto(address + path)
-        page.wait_for_load_state("networkidle")
-        page.evaluate(axe)
-        broken = page.evaluate("axe.run(document).then(result => result.violations)")
-        findings |= {
-            (name, one["id"]): [node["html"][:200] for node in one["nodes"]] for one in broken
-        }
-    assert findings == {}
+def test_each_link_and_field_is_reached_with_the_keyboard_and_shows_it(
+    page: Any, cluster: LocalCluster, address: str
+) -> None:
+    name = """element => [element.tagName, element.getAttribute('href') || element.name || element.id,
+        element.tagName === 'A' || element.tagName === 'BUTTON' ? element.textContent.trim() : ''].join(' ')"""
+    unreached: dict[str, set[str]] = {}
+    unseen: dict[str, set[str]] = {}
+    with open_transactions(Cluster(cluster.bootstrap_servers)) as start_offset:
+        for path in paths(start_offset).values():
+            page.goto(address + path)
+            page.wait_for_load_state("load")
+            wanted = page.evaluate(
+                f"""() => [...document.querySelectorAll(`a[href], button:enabled, select, textarea, summary,
+                    input:enabled:not([type=hidden]), [tabindex="0"]`)]
+                    .filter(element => element.checkVisibility()).map({name})"""
+            )
+            reached = set()
+            page.evaluate("document.activeElement.blur()")
+            for _ in range(len(wanted) + 3):
+                page.keyboard.press("Tab")
+                at, is_seen = page.evaluate(
+                    f"""() => {{ const element = document.activeElement;
+                        return [({name})(element), getComputedStyle(element).outlineStyle !== 'none'] }}"""
+                )
+                reached.add(at)
+                if not is_seen and not at.startswith("BODY"):
+                    unseen.setdefault(path, set()).add(at)
+            if set(wanted) - reached:
+                unreached[path] = set(wanted) - reached
+    assert (unreached, unseen) == ({}, {})
 
 
 def test_a_user_logs_in_and_out_with_the_keyboard(
@@ -280,12 +275,25 @@ def test_offsets_are_reset_after_a_dry_run(page: Any, address: str, cluster: Loc
     page.locator("select[name=scenario]").select_option("shift")
     page.locator("input[name=value]").fill("-2")
     page.get_by_role("button", name="Dry run").click()
-    assert "12 records would be read again" in page.locator("main").inner_text()
+    assert "6 records would be read again" in page.locator("main").inner_text()
     page.get_by_role("button", name="Set these offsets").click()
     page.wait_for_url("**/group?id=billing&notice=*")
     settings = {"bootstrap.servers": cluster.bootstrap_servers}
     with blocking.Admin(settings) as admin:
         assert {v.offset for v in admin.list_group_offsets("billing").values()} == {3}
+
+
+def test_a_group_is_deleted_by_keyboard(page: Any, address: str, cluster: LocalCluster) -> None:
+    Cluster(cluster.bootstrap_servers).commit("leaves", {("lone", 0): 0})
+    page.goto(f"{address}/group?id=leaves")
+    page.get_by_role("link", name="Delete").click()
+    page.locator("[data-confirm]").fill("leave")
+    assert page.locator("[data-confirmed]").is_disabled()
+    page.keyboard.press("End")
+    page.keyboard.type("s")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/groups?notice=*")
+    assert page.locator(".alert.ok").inner_text() == "Group leaves was deleted, with its offsets."
 
 
 def test_a_plan_is_looked_at_carried_out_and_followed(
@@ -313,7 +321,7 @@ def test_a_statement_is_run_and_stopped(page: Any, address: str) -> None:
     page.locator("[data-abort]").wait_for(state="hidden")
     page.locator("textarea").fill("select count(*) n from orders")
     page.get_by_role("button", name="Run").click()
-    page.get_by_text("Read 300 of 300 offsets").wait_for(timeout=60_000)
+    page.get_by_text(re.compile(r"Read (\d+) of \1 offsets")).wait_for(timeout=60_000)
     page.wait_for_url("**/sql?statement=*")
 
 

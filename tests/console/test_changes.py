@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import re
 import time
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -191,7 +192,25 @@ def test_a_group_with_members_is_not_reset(
         assert group["members"][0]["partitions"] == ["reset-0", "reset-1"]
         body = {"id": "busy", "scenario": "earliest"}
         refused = pages.post("/api/group/reset", json=body)
+        kept = pages.post("/api/group/delete", json={"id": "busy", "confirm": "busy"})
     assert (refused.status_code, refused.json()["title"]) == (409, "The group has members")
+    assert (kept.status_code, kept.json()["title"]) == (409, "The group has members")
+    assert "was not deleted: it is Stable" in kept.json()["detail"]
+
+
+def test_a_group_is_deleted_when_its_id_was_typed(
+    cluster: Cluster, pages: TestClient, reset_topic: str
+) -> None:
+    cluster.commit(GROUP, {(reset_topic, 0): 2})
+    page = f"/group/delete?id={quote(GROUP)}"
+    wrong = submit(pages, "/group/delete", page, id=GROUP, confirm="b")
+    assert "not its id" in wrong.text
+    assert cluster.committed(GROUP)
+    done = submit(pages, "/group/delete", page, id=GROUP, confirm=GROUP)
+    assert f"Group {html.escape(GROUP)} was deleted, with its offsets." in done.text
+    assert pages.get("/api/group", params={"id": GROUP}).status_code == 404
+    gone = pages.post("/api/group/delete", json={"id": GROUP, "confirm": GROUP})
+    assert gone.status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from starlette.testclient import TestClient
 
 from kavka.cli.main import main
 from kavka.console import application
+from kavka.console.access.permissions import NEEDS
 from kavka.console.openapi import document
 from kavka.console.security import HEADERS
 from kavka.testing.local_cluster import LocalCluster
 from support.access import AUTHORIZER
 from support.console import Cluster, console
+from support.console_pages import ADDRESSES, FOLLOWED
 
 PATHS = (
     "/",
@@ -32,6 +34,7 @@ PATHS = (
     "/groups",
     "/group/reset?id=readers",
     "/group?id=readers",
+    "/group/delete?id=readers",
     "/history",
     "/history?kind=group&name=readers&range=30d",
     "/alerts",
@@ -97,6 +100,13 @@ def test_each_page_is_opened_by_a_test() -> None:
         assert any(re.fullmatch(pattern, path) for path in opened), page.path
 
 
+def test_each_page_is_opened_with_apache_kafka_and_in_a_browser() -> None:
+    wanted = {
+        path for (verb, path), need in NEEDS.items() if verb == "GET" if need.scope != "public"
+    }
+    assert ADDRESSES.keys() == wanted - FOLLOWED
+
+
 def test_no_page_has_inline_script_or_style(pages: TestClient) -> None:
     for path in (*PATHS, "/api", "/none"):
         text = pages.get(path).text
@@ -147,6 +157,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
         "/api/topics/{topic}/produce",
         "/api/topics/{topic}/records/{partition}/{offset}/copy",
         "/api/group/reset",
+        "/api/group/delete",
         "/api/alerts/silence",
         "/api/alerts/end-silence",
         "/api/alerts/test",

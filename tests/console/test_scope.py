@@ -19,7 +19,7 @@ from kavka.console.sampler import RateHistory
 from kavka.console.scope import ScopedAdmin, scoped
 from kavka.console.sentences import as_is
 from support.console import Cluster, with_services
-from support.console_access import access, browsers
+from support.console_access import NAMES, access, browsers
 
 CARD = "4111222233334444"
 MASKS = [
@@ -45,9 +45,10 @@ def browser(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
         )
     cluster.commit("team-readers", {("team-a", 0): 0, ("other-b", 0): 1})
     cluster.commit("other-readers", {("other-b", 0): 0})
-    with browsers(
-        cluster.bootstrap, access(tmp_path_factory.mktemp("access"), masks=MASKS)
-    ) as opened:
+    grants = [{"users": [name], **grant} for name, grant in NAMES.items()]
+    grants.append({"users": ["none"], "role": "administrator", "topics": ["team-"]})
+    users = access(tmp_path_factory.mktemp("access"), masks=MASKS, grants=grants)
+    with browsers(cluster.bootstrap, users) as opened:
         yield opened
 
 
@@ -104,6 +105,23 @@ def test_offsets_of_topics_of_others_are_not_set_with_a_groups_own(
     assert after["other-b", 0] == 1
     assert after["team-a", 0] == 3
     cluster.commit("team-readers", {("team-a", 0): 0})
+
+
+def test_a_group_with_offsets_in_topics_of_others_is_not_deleted(
+    browser: Any, cluster: Cluster
+) -> None:
+    local = browser(user="none")
+    body = {"id": "team-readers", "confirm": "team-readers"}
+    refused = local.client.post("/api/group/delete", json=body)
+    assert refused.status_code == 403
+    assert "topics of which you are not administrator" in refused.json()["detail"]
+    assert "other" not in refused.text
+    assert len(cluster.committed("team-readers")) == 2
+    cluster.commit("team-own", {("team-a", 0): 1})
+    body = {"id": "team-own", "confirm": "team-own"}
+    assert browser(user="otto").client.post("/api/group/delete", json=body).status_code == 403
+    assert local.client.post("/api/group/delete", json=body).status_code == 200
+    assert cluster.committed("team-own") == {}
 
 
 def test_rates_of_all_topics_are_those_of_the_users() -> None:
@@ -184,7 +202,7 @@ def test_charts_of_a_group_are_of_the_topics_that_the_user_sees(cluster: Cluster
 
 def test_calls_that_are_not_known_are_refused(cluster: Cluster) -> None:
     admin = ScopedAdmin(None, TEAM)  # type: ignore[arg-type]  # it is not asked
-    for name in ("describe_acls", "delete_groups", "delete_records", "list_offsets_of_groups"):
+    for name in ("describe_acls", "remove_members", "delete_records", "list_offsets_of_groups"):
         assert hasattr(blocking.Admin, name)
         with pytest.raises(Refused):
             getattr(admin, name)

@@ -313,6 +313,21 @@ class ScopedAdmin:
         self._require_all(Role.OPERATOR, offsets)
         return await self._admin.alter_group_offsets(group_id, offsets, **options)
 
+    async def delete_groups(self, group_ids: Iterable[str], **options: Any) -> Any:
+        """Delete groups of which the user is administrator, with offsets in topics of the same role alone."""
+        group_ids = list(group_ids)
+        for group_id in group_ids:
+            _require_group(self._user, Role.ADMINISTRATOR, group_id)
+            offsets = await self._admin.list_group_offsets(group_id)
+            if not all(self._user.may(Role.ADMINISTRATOR, topic=key.topic) for key in offsets):
+                raise forbidden(
+                    say(
+                        "The group {group!r} has offsets in topics of which you are not administrator.",
+                        group=group_id[:250],
+                    )
+                )
+        return await self._admin.delete_groups(group_ids, **options)
+
     def _sees(self, topic: str) -> bool:
         return self._user.may(Role.VIEWER, topic=topic)
 

@@ -56,6 +56,8 @@ NEEDS: Final[Mapping[tuple[str, str], Need]] = {
     ("GET", "/group"): _GROUP,
     ("GET", "/group/reset"): Need(Role.OPERATOR, "group"),
     ("POST", "/group/reset"): Need(Role.OPERATOR, "group"),
+    # With the role in all topics of which the group has offsets: `scope.ScopedAdmin` compares them.
+    **_both("/group/delete", Need(Role.ADMINISTRATOR, "group")),
     ("GET", "/topics/{topic}/export"): _TOPIC,
     ("GET", "/topics/{topic}/partitions"): _OPERATE,
     ("POST", "/topics/{topic}/partitions"): _OPERATE,

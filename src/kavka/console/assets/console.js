@@ -83,6 +83,7 @@
   addEventListener("resize", () => {
     clearTimeout(resizing);
     resizing = setTimeout(() => {
+      scrolled(document);
       for (const element of all(".chart")) {
         if (element.chart) element.chart.setSize({ width: Math.max(element.clientWidth - 24, 120), height: 176 });
       }
@@ -186,6 +187,18 @@
     }
   }
 
+  // A table that is wider than its place is scrolled with the keyboard, too, and has the name of its heading.
+  function scrolled(root) {
+    for (const region of all(".scroll", root)) {
+      const over = region.scrollWidth > region.clientWidth;
+      if (over === region.hasAttribute("tabindex")) continue;
+      const section = region.closest("section");
+      const heading = (section && $("h2", section)) || $("h1");
+      const values = { tabindex: "0", role: "region", "aria-label": heading.textContent };
+      for (const [name, value] of Object.entries(values)) over ? region.setAttribute(name, value) : region.removeAttribute(name);
+    }
+  }
+
   // The live tail
   const MOST_ROWS = 300;
   let source = null;
@@ -264,8 +277,13 @@
     charts(root);
     choices(root);
     confirmations(root);
+    scrolled(root);
   }
   for (const link of all("[data-again]")) link.href = location.href;
+  // On a narrow screen the menu is scrolled to the page that is shown.
+  const menu = $(".side nav");
+  const current = menu && $("[aria-current]", menu);
+  if (current) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
   ready(document);
   follow();
   tail();

@@ -120,6 +120,13 @@ OUTCOMES: Final[dict[str, str]] = {
         "未删除主题：确认内容为 {typed!r}，不是其名称。"
     ),
     "delete it": "删除",
+    "Group {group_id} was deleted, with its offsets.": "已删除消费组 {group_id} 及其偏移量。",
+    "The group was not deleted: the confirmation is {typed!r}, not its id.": (
+        "未删除消费组：输入的是 {typed!r}，不是它的 ID。"
+    ),
+    "The group {group_id!r} was not deleted: it is {state}.": (
+        "未删除消费组 {group_id!r}：其状态为 {state}。"
+    ),
     "name is missing: the setting to change.": "缺少 name：要更改的设置。",
     "total is missing: the number of partitions to have.": "缺少 total：目标分区数。",
     "{line!r} is no setting such as retention.ms=3600000.": "{line!r} 不是 retention.ms=3600000 这样的设置。",

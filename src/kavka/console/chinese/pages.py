@@ -36,6 +36,8 @@ PAGES: Final[dict[str, str]] = {
     "Create one": "创建一个",
     "Create topic": "创建主题",
     "Delete": "删除",
+    "Delete group": "删除消费组",
+    "Delete this group": "删除此消费组",
     "Delete this topic": "删除此主题",
     "Delete topic": "删除主题",
     "Deleting": "删除",
@@ -159,6 +161,11 @@ PAGES: Final[dict[str, str]] = {
     "The group has members, which would commit over new offsets: stop them first. The dry run works meanwhile.": (
         "该消费组有成员，它们会覆盖新的偏移量：请先停止这些成员。其间可以试运行。"
     ),
+    "The group has members: stop them first.": "该消费组有成员：请先停止它们。",
+    "removes the offsets that it has committed in": "将删除它已提交的偏移量，分区数：",
+    ". Consumers that come again begin where their auto.offset.reset says. It cannot be undone.": (
+        "。再次加入的消费者将从其 auto.offset.reset 指定的位置开始。此操作无法撤销。"
+    ),
     "The group has no members.": "该消费组没有成员。",
     "The group has no offsets. Name a topic.": "该消费组没有偏移量。请指定主题。",
     "There is no group yet.": "还没有消费组。",
@@ -168,6 +175,7 @@ PAGES: Final[dict[str, str]] = {
     "Topic": "主题",
     "Topics": "主题",
     "Try again": "重试",
+    "Type the id of the group to confirm": "输入消费组 ID 以确认",
     "Type the name of the topic to confirm": "输入主题名称以确认",
     "Under-replicated": "副本不足",
     "Use the default": "使用默认值",

@@ -105,6 +105,9 @@ REFUSALS: Final[dict[str, str]] = {
     ),
     "It": "此操作",
     "It needs the role {role} on the group {group!r}.": "需要对消费组 {group!r} 的 {role} 角色。",
+    "The group {group!r} has offsets in topics of which you are not administrator.": (
+        "消费组 {group!r} 在您不是管理员的主题中有偏移量。"
+    ),
     "It needs the role {role} on the topic {topic!r}.": "需要对主题 {topic!r} 的 {role} 角色。",
     "It needs the role {role}{on}; your highest role is {highest}.": (
         "需要 {role} 角色{on}；您的最高角色是 {highest}。"

@@ -1,4 +1,4 @@
-"""Groups: the list, one group, and setting its offsets back or forward."""
+"""Groups: the list, one group, setting its offsets back or forward, and its deletion."""
 
 from __future__ import annotations
 
@@ -230,6 +230,46 @@ async def _reset(services: Services, arguments: Arguments) -> Outcome:
     )
 
 
+# Delete
+
+
+async def _delete(services: Services, arguments: Arguments) -> Outcome:
+    group_id = arguments.text("id")
+    group = await _load_group(services, arguments)
+    if not group.can_be_reset:
+        raise Refused(
+            Failure(
+                409,
+                say("The group has members"),
+                say(
+                    "The group {group_id!r} was not deleted: it is {state}.",
+                    group_id=group_id,
+                    state=group.state,
+                ),
+                say("Stop its members, and try again when it is empty."),
+            )
+        )
+    typed = arguments.text("confirm")[:250]
+    refusal = say(
+        "The group was not deleted: the confirmation is {typed!r}, not its id.", typed=typed
+    )
+    arguments.confirm(group_id, refusal, say("delete it"))
+    refused = (await services.cluster.ask(lambda admin: admin.delete_groups([group_id])))[group_id]
+    if refused is not None:
+        raise refused
+    return Outcome(
+        say("Group {group_id} was deleted, with its offsets.", group_id=group_id), "/groups"
+    )
+
+
+_DELETE = Page(
+    path="/group/delete",
+    summary="What deleting a group would remove, and the form to do it.",
+    template="group_delete.html",
+    view=GroupView,
+    load=_load_group,
+    parameters=(ID, Parameter("confirm", "text", "For a change: the id of the group, typed.")),
+)
 _RESET = Page(
     path="/group/reset",
     summary="What setting the offsets of a group would change: a dry run.",
@@ -277,7 +317,9 @@ PAGES = (
         parameters=(ID,),
     ),
     _RESET,
+    _DELETE,
 )
 ACTIONS = (
     Action(_RESET, "Set the offsets of a group without members, as the dry run shows.", _reset),
+    Action(_DELETE, "Delete a group without members; `confirm` is its id.", _delete),
 )
