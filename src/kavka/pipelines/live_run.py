@@ -158,6 +158,13 @@ class LiveRun:
             self._observer.table.ended(view, STOPPED, now_ms())
         self._view.show(flows_of(self._observer.table))
 
+    def abandon(self) -> None:
+        """Stop all flows at once, in their batches: for a run whose results are thrown away."""
+        self._stopping.set()
+        for name, query in self._running.items():
+            query.stop()
+            self._observer.table.ended(name, STOPPED, now_ms())
+
     # Views
 
     def _refresh_views(self) -> None:
