@@ -132,9 +132,10 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, phase: str) -> None:
         if f"] {phase}: " in line:
             break
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=150)
+    out, err = process.communicate(timeout=150)
     assert process.returncode == 130, err
     assert "interrupted" in err
+    assert "finish their batches" not in out, "what they would finish is thrown away"
     # The JVM ends when its parent has closed the pipe.
     wait_until(lambda: mentioning(tmp_path) == [], 90, lambda: str(mentioning(tmp_path)))
     assert list(tmp_path.iterdir()) == []

@@ -92,9 +92,13 @@ class DemoPipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the flows, if they run, and Spark."""
+        """Stop the flows, if they run, and Spark. After an error or Ctrl-C no batch is waited for."""
         with self._stack:
-            self._end()
+            if kind is None:
+                self._end()
+            elif self._is_running:
+                self._is_running = False
+                self._live.abandon()
 
     def _end(self) -> None:
         if self._is_running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kavka.pipelines.project import Project
     from kavka.pipelines.session import Session
     from kavka.pipelines.view import FlowsView
+
+log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.1
 _STARTING_FLOWS = max(2, os.cpu_count() or 1)
@@ -157,6 +160,16 @@ class LiveRun:
         for view in self._graph.views:
             self._observer.table.ended(view, STOPPED, now_ms())
         self._view.show(flows_of(self._observer.table))
+
+    def abandon(self) -> None:
+        """Stop all flows at once, in their batches: for a run whose results are thrown away, and whose driver stops."""
+        self._stopping.set()
+        for name, query in self._running.items():
+            try:
+                query.stop()
+            except Exception as error:  # noqa: BLE001 - the driver, which stops next, ends it in any case
+                log.info("flow was not stopped flow=%s error=%s", name, error)
+            self._observer.table.ended(name, STOPPED, now_ms())
 
     # Views
 
