@@ -1,4 +1,4 @@
-"""What goes wrong around a console: the file of its history, the clock, answers of webhooks, files of rules."""
+"""Faults around a console: in the file of its history, the clock, answers of webhooks, files of rules."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ def test_pages_say_that_the_disk_of_the_history_is_full(tmp_path: Path) -> None:
             503,
             "The file of the history cannot be used",
         )
+        pages.portal.call(history.look)
+        assert "Alerts were not decided" in pages.get("/api/alerts").json()["note"]
 
 
 # The clock
