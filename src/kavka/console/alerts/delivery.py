@@ -12,6 +12,7 @@ import json
 import logging
 import random
 import smtplib
+import sqlite3
 import ssl
 import time
 from collections.abc import Mapping
@@ -79,6 +80,8 @@ class Deliveries:
             try:
                 while await self._send_next(name):
                     pass
+            except sqlite3.Error as error:  # its disk is full, as a rule
+                log.error("alerts not sent channel=%s reason=%s", name, error)
             except Exception:  # one message must not end the others
                 log.exception("alerts not sent channel=%s", name)
             with suppress(TimeoutError):
