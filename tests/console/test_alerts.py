@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +19,15 @@ import pytest
 from aiosmtpd.smtp import SMTP
 from starlette.testclient import TestClient
 
+from kavka.console.alerts import records
+from kavka.console.alerts.channels import Channel
+from kavka.console.alerts.delivery import Deliveries
+from kavka.console.alerts.records import NewDelivery
 from kavka.console.history.file import HistoryFile
+from kavka.console.subject import Services
 from kavka.spark.queries.flow_progress import FlowProgress
 from kavka.spark.queries.topic import PROGRESS_TOPIC
-from support.console import Cluster, console
+from support.console import Cluster, console, with_services
 from support.waiting import wait_until
 
 RULES = """\
@@ -111,6 +117,30 @@ def late(cluster: Cluster) -> None:
     cluster.write("orders", [(None, b"v")] * 5, timestamp_ms=int(time.time() * 1000) - 600_000)
     cluster.commit("late", {("orders", 0): 2})
     cluster.commit("fine", {("orders", 0): 5})
+
+
+def test_a_message_that_was_taken_is_not_sent_again_while_that_cannot_be_kept(hook: Hook) -> None:
+    async def use(services: Services) -> None:
+        def keep(file: HistoryFile) -> None:
+            records.keep(file, 1, {}, [], [NewDelivery("hook", "k", "{}")])
+
+        def query_only(value: str) -> Callable[[HistoryFile], object]:
+            return lambda file: file.connection.execute(f"pragma query_only = {value}")
+
+        deliveries, run = Deliveries(services.history), services.history.run
+        deliveries._channels = {"hook": Channel("hook", hook.url)}
+        await run(keep)
+        await run(query_only("on"))  # as on a full disk
+        for _ in range(3):
+            with pytest.raises(sqlite3.Error):
+                await deliveries._send_next("hook")
+        assert len(hook.received) == 1
+        await run(query_only("off"))
+        assert not await deliveries._send_next("hook")
+        [sent] = await run(lambda file: records.deliveries(file, 10))
+        assert (sent.state, sent.attempts, len(hook.received)) == (records.DELIVERED, 1, 1)
+
+    with_services("127.0.0.1:1", use)
 
 
 def look(pages: TestClient) -> None:

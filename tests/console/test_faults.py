@@ -1,4 +1,4 @@
-"""What goes wrong around a console: the file of its history, the clock, answers of webhooks, files of rules."""
+"""Faults around a console: in the file of its history, the clock, answers of webhooks, files of rules."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_a_file_whose_tables_are_damaged_is_refused_and_free_for_others(tmp_path
             opened(path)
 
 
-def test_pages_say_that_the_disk_of_the_history_is_full(tmp_path: Path) -> None:
+def test_pages_say_that_the_disk_of_the_history_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with console("127.0.0.1:1", history=tmp_path / "h.sqlite", timeout_ms=200) as pages:
         history = pages.app.state.services.history
         assert pages.portal is not None
@@ -78,6 +80,10 @@ def test_pages_say_that_the_disk_of_the_history_is_full(tmp_path: Path) -> None:
             503,
             "The file of the history cannot be used",
         )
+        pages.portal.call(history.look)
+        assert "alerts were not decided" in caplog.text
+        assert "Traceback" not in caplog.text
+        assert "Alerts were not decided" in pages.get("/api/alerts").json()["note"]
 
 
 # The clock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from kavka.console.parameters import Arguments
 from kavka.console.subject import Outcome, Services
 from kavka.spark.queries.flow_progress import progress_from_json
 from support.console import Cluster
-from support.console_access import BASE, audited
+from support.console_access import BASE, access, audited, browsers
 
 JSON = {"Content-Type": "application/json"}
 
@@ -194,3 +195,32 @@ def test_a_change_that_is_cancelled_is_a_line_of_the_audit(monkeypatch: pytest.M
     [line] = lines
     assert line["on"]["name"] == "t"
     assert line["result"] == "cancelled: whether it was done is unknown"
+
+
+def test_a_login_with_what_is_no_text_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    with browsers(cluster.bootstrap, access(tmp_path)) as opened:
+        client = opened().client
+        for body in (
+            b'{"user": "\\ud800", "password": "x"}',
+            b'{"user": "ada", "password": "\\udfff"}',
+        ):
+            assert client.post("/api/login", content=body, headers=JSON).status_code == 400
+        form = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n+2AA-\r\n--x--\r\n'
+        kind = "multipart/form-data; boundary=x; charset=utf-7"  # it can write half of a pair
+        for name in (b"csrf_token", b"user"):
+            sent = client.post(
+                "/login", content=form % name, headers={"Content-Type": kind, "Origin": BASE}
+            )
+            assert (sent.status_code, "half of a character" in sent.text) == (400, True)
+
+
+@pytest.mark.parametrize("password", ["\0", "\u202e", "\u06501", "\ufffe", " ", "x" * 19_999])
+def test_any_password_of_a_user_has_an_answer(pages: TestClient, password: str) -> None:
+    form = {"user": "u", "mechanism": "SCRAM-SHA-256", "password": password, "again": password}
+    assert pages.post("/api/users/password", json=form).status_code != 500
+
+
+def test_the_head_of_a_page_of_events_ends(pages: TestClient, topic: str) -> None:
+    for path in (f"/topics/{topic}/tail", f"/api/topics/{topic}/tail", "/"):
+        answer = pages.head(path, headers={"Accept": "text/event-stream"})
+        assert (answer.status_code, answer.content) == (200, b"")

@@ -234,10 +234,10 @@ class _Console:
     async def _http_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 404:
+            path = request.url.path[:200]
             failure = not_found(
-                say("The console has no page {path}.", path=request.url.path[:200]),
-                say("Begin at the overview."),
-            )
+                say("The console has no page {path}.", path=path), say("Begin at the overview.")
+            ).failure
         else:
             failure = Failure(
                 error.status_code,
@@ -433,7 +433,7 @@ class _Console:
         async def answer(request: Request) -> Response:
             given = await json_of(request, _MOST_BODY_BYTES)
             if not isinstance(given, dict):
-                raise Refused(bad_request(say("The body is no JSON object.")))
+                raise bad_request(say("The body is no JSON object."))
             arguments = Arguments(action.page.parameters, given, request.path_params)
             return _Json(plain(await self._act(request, action, arguments)))
 

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from kavka.console.failures import Refused, bad_request
+from kavka.console.formats import is_text
 from kavka.console.security import TOKEN_FIELD, Tokens, refusal_of_change
 from kavka.console.sentences import say
 
@@ -22,8 +23,11 @@ async def form_of(
     except (
         ValueError
     ) as error:  # a charset of the header that the form is not in, or that there is not
-        raise Refused(bad_request(say("The body is no form: {error}.", error=error))) from error
+        raise bad_request(say("The body is no form: {error}.", error=error)) from error
     form = {k: v for k, v in given.items() if isinstance(v, str)}
+    for name, value in form.items():
+        if not is_text(value):
+            raise bad_request(say("{name} has half of a character (a lone surrogate).", name=name))
     _require_own(request, has_token=tokens.is_valid(browser, form.get(TOKEN_FIELD, "")))
     return form
 
@@ -46,12 +50,10 @@ def require_json(request: Request, most_bytes: int) -> None:
 def _require_small(request: Request, most_bytes: int) -> None:
     length = request.headers.get("content-length", "")
     if not length.isdecimal() or len(length) > 18 or int(length) > most_bytes:
-        raise Refused(
-            bad_request(
-                say(
-                    "The body has no length, or more than {most_bytes} bytes.",
-                    most_bytes=most_bytes,
-                )
+        raise bad_request(
+            say(
+                "The body has no length, or more than {most_bytes} bytes.",
+                most_bytes=most_bytes,
             )
         )
 

@@ -62,14 +62,14 @@ _CONFLICTS = {
 _CORRECT: Final = say("Correct the value and try again.")
 
 
-def bad_request(detail: Sentence, advice: Sentence = _CORRECT) -> Failure:
-    """Return the failure of a request with a wrong value."""
-    return Failure(400, say("This request cannot be answered"), detail, advice)
+def bad_request(detail: Sentence, advice: Sentence = _CORRECT) -> Refused:
+    """Return the refusal of a request with a wrong value."""
+    return Refused(Failure(400, say("This request cannot be answered"), detail, advice))
 
 
-def not_found(detail: Sentence, advice: Sentence) -> Failure:
-    """Return the failure of a request about something that does not exist."""
-    return Failure(404, say("Not found"), detail, advice)
+def not_found(detail: Sentence, advice: Sentence) -> Refused:
+    """Return the refusal of a request about something that does not exist."""
+    return Refused(Failure(404, say("Not found"), detail, advice))
 
 
 def failure_of(error: Exception, servers: str) -> Failure:

@@ -20,7 +20,7 @@ from kavka.console.access.masks import masks_of
 from kavka.console.access.permissions import need_of
 from kavka.console.access.roles import LOCAL, Need, Role, User, highest
 from kavka.console.access.sessions import Session, Sessions
-from kavka.console.failures import Failure, Refused
+from kavka.console.failures import Failure, Refused, not_found
 from kavka.console.live import asks_for_events
 from kavka.console.options import ConsoleOptions
 from kavka.console.scope import forbidden, scoped
@@ -341,14 +341,7 @@ class Gate:
 
     def _required_provider(self) -> Provider:
         if self.provider is None:
-            raise Refused(
-                Failure(
-                    404,
-                    say("Not found"),
-                    say("No OpenID provider is named."),
-                    say("Use a password."),
-                )
-            )
+            raise not_found(say("No OpenID provider is named."), say("Use a password."))
         return self.provider
 
     def _oidc_failed(self, request: Request, error: Exception) -> Refused:

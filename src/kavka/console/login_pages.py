@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from kavka.console.access.exposure import local_path
 from kavka.console.bodies import form_of, json_of, require_json
-from kavka.console.failures import Failure, Refused
+from kavka.console.failures import Failure, Refused, bad_request
+from kavka.console.formats import is_text
 from kavka.console.gate import Gate
 from kavka.console.security import Tokens
 from kavka.console.sentences import say
@@ -84,14 +85,14 @@ class _LoginPages:
         name, password = (
             (given.get("user"), given.get("password")) if isinstance(given, dict) else (None, None)
         )
-        if not isinstance(name, str) or not isinstance(password, str):
-            raise Refused(
-                Failure(
-                    400,
-                    say("This request cannot be answered"),
-                    say("The body has no user and password."),
-                    say('Send JSON such as {"user": "anna", "password": "..."}.'),
-                )
+        if (
+            not isinstance(name, str)
+            or not isinstance(password, str)
+            or not is_text(name + password)
+        ):
+            raise bad_request(
+                say("The body has no user and password."),
+                say('Send JSON such as {"user": "anna", "password": "..."}.'),
             )
         session_id = await self._gate.log_in(request, name, password)
         return self._gate.with_session(JSONResponse({"user": name}), session_id, name)

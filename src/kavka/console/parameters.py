@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.formats import is_text
 from kavka.console.sentences import Sentence, say
 
@@ -63,37 +63,29 @@ class Arguments:
         value = self._given.get(name)
         text = parameter.default if value is None else _as_text(value)
         if isinstance(value, dict | list):
-            raise Refused(
-                bad_request(say("{name} is an object or a list of JSON, not one value.", name=name))
+            raise bad_request(
+                say("{name} is an object or a list of JSON, not one value.", name=name)
             )
         if not is_text(text):
-            raise Refused(
-                bad_request(say("{name} has half of a character (a lone surrogate).", name=name))
-            )
+            raise bad_request(say("{name} has half of a character (a lone surrogate).", name=name))
         own = parameter.maximum if parameter.kind == "text" else None
         most = own or _MOST_CHARACTERS
         if len(text) > most:
-            raise Refused(
-                bad_request(say("{name} has more than {most} characters.", name=name, most=most))
-            )
+            raise bad_request(say("{name} has more than {most} characters.", name=name, most=most))
         if own is None:
             _require_short(name, text)
         if parameter.required and not text.strip():
-            raise Refused(
-                bad_request(
-                    say("{name} is missing: {summary}", name=name, summary=parameter.summary)
-                )
+            raise bad_request(
+                say("{name} is missing: {summary}", name=name, summary=parameter.summary)
             )
         if parameter.kind == "choice" and text not in parameter.choices:
             listed = ", ".join(parameter.choices)
-            raise Refused(
-                bad_request(
-                    say(
-                        "{name} is {text!r}, and can be one of: {listed}.",
-                        name=name,
-                        text=text[:100],
-                        listed=listed,
-                    )
+            raise bad_request(
+                say(
+                    "{name} is {text!r}, and can be one of: {listed}.",
+                    name=name,
+                    text=text[:100],
+                    listed=listed,
                 )
             )
         return text
@@ -107,10 +99,8 @@ class Arguments:
         try:
             number = int(text)
         except ValueError:
-            raise Refused(
-                bad_request(
-                    say("{name} is {text!r}, not a whole number.", name=name, text=text[:100])
-                )
+            raise bad_request(
+                say("{name} is {text!r}, not a whole number.", name=name, text=text[:100])
             ) from None
         low, high = parameter.minimum, parameter.maximum
         if (low is not None and number < low) or (high is not None and number > high):
@@ -121,14 +111,12 @@ class Arguments:
                 if low is None
                 else say("from {low} to {high}", low=low, high=high)
             )
-            raise Refused(
-                bad_request(
-                    say(
-                        "{name} is {number}, and can be {bounds}.",
-                        name=name,
-                        number=number,
-                        bounds=bounds,
-                    )
+            raise bad_request(
+                say(
+                    "{name} is {number}, and can be {bounds}.",
+                    name=name,
+                    number=number,
+                    bounds=bounds,
                 )
             )
         return number
@@ -145,10 +133,8 @@ class Arguments:
             return True
         if text in _FALSE:
             return False
-        raise Refused(
-            bad_request(
-                say("{name} is {text!r}, and can be true or false.", name=name, text=text[:100])
-            )
+        raise bad_request(
+            say("{name} is {text!r}, and can be true or false.", name=name, text=text[:100])
         )
 
     def time_ms(self, name: str) -> int | None:
@@ -158,41 +144,35 @@ class Arguments:
             return None
         if text.isdecimal():
             if len(text) > 18:  # more than a record's time can be
-                raise Refused(
-                    bad_request(
-                        say(
-                            "{name} is {text}, not a time in milliseconds.",
-                            name=name,
-                            text=text[:100],
-                        )
+                raise bad_request(
+                    say(
+                        "{name} is {text}, not a time in milliseconds.",
+                        name=name,
+                        text=text[:100],
                     )
                 )
             return int(text)
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise Refused(
-                bad_request(
-                    say(
-                        "{name} is {text!r}, not a time such as 2026-11-26T14:00 or milliseconds since "
-                        "1970.",
-                        name=name,
-                        text=text[:100],
-                    )
+            raise bad_request(
+                say(
+                    "{name} is {text!r}, not a time such as 2026-11-26T14:00 or milliseconds since "
+                    "1970.",
+                    name=name,
+                    text=text[:100],
                 )
             ) from None
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         found = round(moment.timestamp() * 1000)
         if found < 0:
-            raise Refused(bad_request(say("{name} is before 1970.", name=name)))
+            raise bad_request(say("{name} is before 1970.", name=name))
         return found
 
     def confirm(self, wanted: str, refusal: Sentence, act: Sentence) -> None:
         """Raise Refused for a change whose `confirm` is another text; the advice is to type it for the act."""
         if self.text("confirm") != wanted:
-            raise Refused(
-                bad_request(refusal, say("Type {wanted} to {act}.", wanted=wanted, act=act))
-            )
+            raise bad_request(refusal, say("Type {wanted} to {act}.", wanted=wanted, act=act))
 
     def values(self) -> dict[str, str]:
         """Return what forms show: each declared value as it was given, or its default."""
@@ -216,9 +196,7 @@ class Arguments:
 
 def _require_short(name: str, text: str) -> None:
     if len(text.encode()) > _MOST_BYTES:
-        raise Refused(
-            bad_request(say("{name} has more than {most} bytes.", name=name, most=_MOST_BYTES))
-        )
+        raise bad_request(say("{name} has more than {most} bytes.", name=name, most=_MOST_BYTES))
 
 
 def _as_text(value: object) -> str:

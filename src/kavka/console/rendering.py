@@ -60,7 +60,7 @@ NOUNS: Final = {
         say("users"),
     )
 }
-"""What lists in pages are lists of."""
+"""The things that lists in pages are of."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:

@@ -229,6 +229,8 @@ def _log_to_standard_error() -> None:
     audit.handlers[:] = [lines]
     audit.propagate = False
     audit.setLevel(logging.INFO)
+    # Its warnings are lines without a time that anyone causes by sending no HTTP.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def _failed(sentence: str) -> int:

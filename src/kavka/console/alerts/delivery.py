@@ -12,6 +12,7 @@ import json
 import logging
 import random
 import smtplib
+import sqlite3
 import ssl
 import time
 from collections.abc import Mapping
@@ -43,6 +44,8 @@ class Deliveries:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wake: dict[str, asyncio.Event] = {}
         self._stop = asyncio.Event()
+        self._unsaved: dict[str, dict[str, Any]] = {}
+        """The result of a channel's newest attempt that is not in the file yet."""
 
     async def use(self, channels: Mapping[str, Channel]) -> None:
         """Send to these channels from now on."""
@@ -77,6 +80,8 @@ class Deliveries:
             try:
                 while await self._send_next(name):
                     pass
+            except sqlite3.Error as error:  # its disk is full, as a rule
+                log.error("alerts not sent channel=%s reason=%s", name, error)
             except Exception:  # one message must not end the others
                 log.exception("alerts not sent channel=%s", name)
             with suppress(TimeoutError):
@@ -84,6 +89,8 @@ class Deliveries:
 
     async def _send_next(self, name: str) -> bool:
         """Make an attempt for the oldest message of a channel; return whether to look for another at once."""
+        if name in self._unsaved:  # the disk was full: it must not be sent again for that
+            await self._save(name)
         now_s = time.time()
         found = await self._history.run(lambda file: records.due(file, int(now_s), name))
         if found is None:
@@ -98,17 +105,20 @@ class Deliveries:
             outcome = Outcome(500, f"{type(error).__name__}: {error}")
         attempts = found.attempts + 1
         state, due_s = self._decide(channel, found, outcome, attempts, now_s)
-        await self._history.run(
-            lambda file: records.update(
-                file,
-                found.number,
-                state=state,
-                attempts=attempts,
-                due_s=due_s,
-                reason=outcome.text,
-            )
-        )
+        self._unsaved[name] = {
+            "number": found.number,
+            "state": state,
+            "attempts": attempts,
+            "due_s": due_s,
+            "reason": outcome.text,
+        }
+        await self._save(name)
         return state != records.WAITING
+
+    async def _save(self, name: str) -> None:
+        result = self._unsaved[name]
+        await self._history.run(lambda file: records.update(file, **result))
+        del self._unsaved[name]
 
     def _decide(
         self, channel: Channel, found: Delivery, outcome: Outcome, attempts: int, now_s: float

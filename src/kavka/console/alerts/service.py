@@ -185,13 +185,11 @@ class Alerts:
         """Begin a silence. Raise Refused."""
         now_s = int(time.time())
         if until_s <= now_s:
-            raise Refused(bad_request(say("The silence would be over already.")))
+            raise bad_request(say("The silence would be over already."))
         if len(self.silences) >= _MOST_SILENCES:
-            raise Refused(
-                bad_request(
-                    say("There are {silences} silences.", silences=len(self.silences)),
-                    say("End some."),
-                )
+            raise bad_request(
+                say("There are {silences} silences.", silences=len(self.silences)),
+                say("End some."),
             )
         made = Silence(secrets.token_urlsafe(9), alert, subject, until_s, comment, now_s)
         await self._history.run(lambda file: records.add_silence(file, made))
@@ -201,10 +199,8 @@ class Alerts:
     async def end_silence(self, number: str) -> None:
         """End a silence. Raise Refused."""
         if not await self._history.run(lambda file: records.end_silence(file, number)):
-            raise Refused(
-                not_found(
-                    say("There is no such silence."), say("It may be over: look at the list.")
-                )
+            raise not_found(
+                say("There is no such silence."), say("It may be over: look at the list.")
             )
         await self._read_silences()
 
@@ -214,8 +210,8 @@ class Alerts:
         """Send a test through a channel, and return the response. Raise Refused with it where it was not taken."""
         channel = self.rules.channels.get(name)
         if channel is None:
-            raise Refused(
-                not_found(say("There is no channel {name!r}.", name=name), say("Look at the list."))
+            raise not_found(
+                say("There is no channel {name!r}.", name=name), say("Look at the list.")
             )
         now_ms = int(time.time() * 1000)
         [(key, document)] = messages_of(channel, [test_alert(self.rules.address, now_ms)])

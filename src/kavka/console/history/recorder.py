@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -107,13 +108,19 @@ class History:
                 "a gap.",
                 reason=reason,
             )
+        except sqlite3.Error as error:
+            log.error("look was not kept path=%s reason=%s", self.path, error)
+            self.note = say("The last look was not kept: {error}.", error=error)
         except Exception as error:
-            # A full disk or a mistake of ours: alerts are decided even so, and the pages say what is missing.
+            # A mistake of ours: alerts are decided even so, and the pages say what is missing.
             log.exception("look was not kept")
             self.note = say("The last look was not kept: {error}.", error=error)
         try:
             if self.on_look is not None and not self._is_of_another:
                 await self.on_look(snapshot, reason)
+        except sqlite3.Error as error:
+            log.error("alerts were not decided path=%s reason=%s", self.path, error)
+            self.note = say("Alerts were not decided at the last look: {error}.", error=error)
         except Exception as error:
             # What was decided is undone, and is decided again at the next look.
             log.exception("alerts were not decided")

@@ -14,7 +14,7 @@ from kavka.client.admin.acls import (
     PatternType,
     ResourcePattern,
 )
-from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.failures import bad_request, not_found
 from kavka.console.formats import plain
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
@@ -142,7 +142,7 @@ def _binding(arguments: Arguments) -> AclBinding:
     kind = titled(AclResourceType, arguments.text("resource_type"))
     name = arguments.text("name") or (CLUSTER_NAME if kind is AclResourceType.CLUSTER else "")
     if not name:
-        raise Refused(bad_request(say("name is missing: the name of the resource, or * for all.")))
+        raise bad_request(say("name is missing: the name of the resource, or * for all."))
     principal = arguments.text("principal").strip()
     if principal and ":" not in principal:
         principal = f"User:{principal}"
@@ -157,7 +157,7 @@ def _binding(arguments: Arguments) -> AclBinding:
     )
     fault = made.fault()
     if fault is not None:
-        raise Refused(bad_request(say("{fault}.", fault=fault)))
+        raise bad_request(say("{fault}.", fault=fault))
     return made
 
 
@@ -214,11 +214,9 @@ async def _remove(services: Services, arguments: Arguments) -> Outcome:
     if isinstance(found, KafkaError):
         raise found
     if not found:
-        raise Refused(
-            not_found(
-                say("There is no ACL {acl}.", acl=_sentence(row)),
-                say("Look at the list."),
-            )
+        raise not_found(
+            say("There is no ACL {acl}.", acl=_sentence(row)),
+            say("Look at the list."),
         )
     return Outcome(say("The ACL was removed: {acl}.", acl=_sentence(row)), "/acls")
 

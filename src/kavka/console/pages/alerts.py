@@ -23,7 +23,7 @@ from kavka.console.alerts.views import (
     silence_view,
     window_view,
 )
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import say
@@ -96,10 +96,8 @@ async def _silence(services: Services, arguments: Arguments) -> Outcome:
     with suppress(ValueError):
         length_ms = duration_ms(text)
     if not 60_000 <= length_ms <= _LONGEST_SILENCE_MS:
-        raise Refused(
-            bad_request(
-                say("for is {text!r}, not a time from 1m to 90d such as 2h.", text=text[:100])
-            )
+        raise bad_request(
+            say("for is {text!r}, not a time from 1m to 90d such as 2h.", text=text[:100])
         )
     alert, subject = arguments.text("alert").strip(), arguments.text("subject").strip()
     until_s = int(time.time()) + length_ms // 1000

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.nodes import LogDir
-from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.failures import bad_request, not_found
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import as_is, say
 from kavka.console.subject import Page, Services
@@ -57,13 +57,13 @@ async def _load_all(services: Services, arguments: Arguments) -> BrokerList:
 async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
     text = arguments.path["broker"]
     if not text.isdecimal() or len(text) > 10:
-        raise Refused(bad_request(say("{text!r} is no id of a broker.", text=text[:100])))
+        raise bad_request(say("{text!r} is no id of a broker.", text=text[:100]))
     search, changed = arguments.text("search"), arguments.flag("changed")
     brokers = await _load_all(services, arguments)
     row = next((row for row in brokers.rows if row.broker_id == int(text)), None)
     if row is None:
-        raise Refused(
-            not_found(say("The cluster has no broker {text}.", text=text), say("Look at the list."))
+        raise not_found(
+            say("The cluster has no broker {text}.", text=text), say("Look at the list.")
         )
     if not row.is_live:
         return BrokerView(row, [], [], say("The broker is not in the cluster."), search, changed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kavka.client.admin.elections import ElectionType
 from kavka.client.admin.topics import NewPartitions
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.pages.reassignments import ALL, chosen_topics, names_of, offered_topics
 from kavka.console.pages.topics import PAGE, TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
@@ -55,9 +55,7 @@ async def _elect(services: Services, arguments: Arguments) -> Outcome:
     rows, _ = await _rows(services, arguments)
     wanted = [TopicPartition(row.topic, row.partition) for row in rows if row.is_possible]
     if not wanted:
-        raise Refused(
-            bad_request(say("There is no partition to elect a leader for."), say("Look again."))
-        )
+        raise bad_request(say("There is no partition to elect a leader for."), say("Look again."))
     outcomes = await services.cluster.ask(
         lambda admin: admin.elect_leaders(ElectionType[kind.upper()], wanted)
     )
@@ -132,7 +130,7 @@ async def _load_partitions(services: Services, arguments: Arguments) -> Partitio
 async def _add_partitions(services: Services, arguments: Arguments) -> Outcome:
     topic, total = arguments.path["topic"], arguments.integer("total")
     if total is None:
-        raise Refused(bad_request(say("total is missing: the number of partitions to have.")))
+        raise bad_request(say("total is missing: the number of partitions to have."))
     check = arguments.flag("check")
     outcomes = await services.cluster.ask(
         lambda admin: admin.create_partitions({topic: NewPartitions(total)}, validate_only=check)

@@ -93,11 +93,9 @@ async def _load_group(services: Services, arguments: Arguments) -> GroupView:
 
     view = await services.cluster.ask(ask)
     if group.state == "Dead" and not view.partitions:
-        raise Refused(
-            not_found(
-                say("There is no group {group_id!r}.", group_id=group.group_id),
-                say("Look at the list."),
-            )
+        raise not_found(
+            say("There is no group {group_id!r}.", group_id=group.group_id),
+            say("Look at the list."),
         )
     return view
 
@@ -133,9 +131,7 @@ async def _plan(services: Services, arguments: Arguments, *, required: bool) -> 
         rows = await _planned(services, arguments, scenario, keys, current)
     elif required:
         listed = ", ".join(SCENARIOS)
-        raise Refused(
-            bad_request(say("scenario is missing; it is one of: {listed}.", listed=listed))
-        )
+        raise bad_request(say("scenario is missing; it is one of: {listed}.", listed=listed))
     again, skipped = totals(rows)
     return ResetPlan(
         group_id=group.group_id,
@@ -163,7 +159,7 @@ async def _planned(
         )
     except NoCommittedOffset as error:
         text = say("{error} that could be shifted: choose another scenario.", error=error)
-        raise Refused(bad_request(text)) from error
+        raise bad_request(text) from error
     return [planned_offset(plan, current.get(plan.topic_partition)) for plan in plans]
 
 
@@ -182,7 +178,7 @@ def _value(scenario: str, arguments: Arguments) -> int:
     else:
         return 0
     if value is None:
-        raise Refused(bad_request(missing))
+        raise bad_request(missing)
     return value
 
 
@@ -207,9 +203,7 @@ async def _reset(services: Services, arguments: Arguments) -> Outcome:
             )
         )
     if not plan.rows:
-        raise Refused(
-            bad_request(say("The plan is empty: the group has no offsets. Name a topic."))
-        )
+        raise bad_request(say("The plan is empty: the group has no offsets. Name a topic."))
     wanted = {TopicPartition(row.topic, row.partition): row.new for row in plan.rows}
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_group_offsets(plan.group_id, wanted)

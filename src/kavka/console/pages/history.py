@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.history.charts import HistoryView, chart_view, finding_of, location_of
 from kavka.console.history.series import DAY_S, KINDS, METRICS
 from kavka.console.parameters import Arguments, Parameter
@@ -25,12 +25,10 @@ _STUCK_S: Final = 600.0
 async def _load(services: Services, arguments: Arguments) -> HistoryView:
     kind, name = arguments.text("kind"), arguments.text("name")
     if (kind == "cluster") == bool(name):
-        raise Refused(
-            bad_request(
-                say("The kind {kind} has no name.", kind=kind)
-                if name
-                else say("The kind {kind} has a name.", kind=kind)
-            )
+        raise bad_request(
+            say("The kind {kind} has no name.", kind=kind)
+            if name
+            else say("The kind {kind} has a name.", kind=kind)
         )
     chosen = arguments.text("range")
     history = services.history

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.consumer.consumer import Consumer
-from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.failures import bad_request, not_found
 from kavka.console.pages.topics import TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import (
@@ -77,8 +77,8 @@ def _matcher(services: Services, wanted: Filter) -> Matcher:
     try:
         return Matcher(wanted, None if registry is None else registry.decode_learned)
     except ValueError as error:
-        raise Refused(
-            bad_request(say("path: {error}.", error=error), say("Write it like $.user.id = 42."))
+        raise bad_request(
+            say("path: {error}.", error=error), say("Write it like $.user.id = 42.")
         ) from error
 
 
@@ -102,11 +102,9 @@ async def _partitions(services: Services, arguments: Arguments) -> tuple[list[in
         return topic.available, count
     if wanted not in topic.available:
         if wanted >= count:
-            raise Refused(
-                not_found(
-                    say("Topic {name} has no partition {wanted}.", name=topic.name, wanted=wanted),
-                    say("Its partitions are 0 to {count}.", count=count - 1),
-                )
+            raise not_found(
+                say("Topic {name} has no partition {wanted}.", name=topic.name, wanted=wanted),
+                say("Its partitions are 0 to {count}.", count=count - 1),
             )
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{wanted} has no leader")
     return [wanted], count
@@ -146,12 +144,12 @@ async def _windows(
     if start == "offset":
         offset = arguments.integer("offset")
         if offset is None:
-            raise Refused(bad_request(say("offset is missing: the offset to begin at.")))
+            raise bad_request(say("offset is missing: the offset to begin at."))
         firsts = dict.fromkeys(partitions, offset)
     elif start == "time":
         at_ms = arguments.time_ms("time")
         if at_ms is None:
-            raise Refused(bad_request(say("time is missing: the time to begin at.")))
+            raise bad_request(say("time is missing: the time to begin at."))
         found = await _offsets(services, topic, partitions, at_ms)
         firsts = {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
     elif start == "at":
@@ -163,7 +161,7 @@ def _positions(arguments: Arguments) -> dict[int, int]:
     try:
         return positions_of(arguments.text("at"))
     except ValueError as error:
-        raise Refused(bad_request(say("at: {error}.", error=error))) from error
+        raise bad_request(say("at: {error}.", error=error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,28 +249,22 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
     partition, offset = _number(arguments, "partition"), _number(arguments, "offset")
     known = await describe(services, topic)
     if partition >= len(known.partitions):
-        raise Refused(
-            not_found(
-                say(
-                    "Topic {topic} has no partition {partition}.", topic=topic, partition=partition
-                ),
-                say("Look at the topic."),
-            )
+        raise not_found(
+            say("Topic {topic} has no partition {partition}.", topic=topic, partition=partition),
+            say("Look at the topic."),
         )
     starts, ends = await _bounds(services, topic, [partition])
-    gone = Refused(
-        not_found(
-            say(
-                "{topic}-{partition} has no record at offset {offset}: its offsets are {starts} "
-                "to {ends}, and some may be removed by compaction, or markers of transactions.",
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                starts=starts[partition],
-                ends=ends[partition] - 1,
-            ),
-            say("Retention removes records, so older links end here."),
-        )
+    gone = not_found(
+        say(
+            "{topic}-{partition} has no record at offset {offset}: its offsets are {starts} "
+            "to {ends}, and some may be removed by compaction, or markers of transactions.",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            starts=starts[partition],
+            ends=ends[partition] - 1,
+        ),
+        say("Retention removes records, so older links end here."),
     )
     if not starts[partition] <= offset < ends[partition]:
         raise gone
@@ -289,7 +281,7 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
 def _number(arguments: Arguments, name: str) -> int:
     text = arguments.path[name]
     if not text.isdecimal() or len(text) > 19:
-        raise Refused(bad_request(say("{text!r} is no {name}.", text=text[:100], name=name)))
+        raise bad_request(say("{text!r} is no {name}.", text=text[:100], name=name))
     return int(text)
 
 

@@ -58,8 +58,8 @@ def bytes_of(field: str, text: str, form: str) -> bytes | None:
         if form == "json":
             json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(
-            bad_request(say("{field} is not {form}: {error}.", field=field, form=form, error=error))
+        raise bad_request(
+            say("{field} is not {form}: {error}.", field=field, form=form, error=error)
         ) from error
     return text.encode()
 
@@ -73,9 +73,7 @@ def headers_of(text: str) -> Headers:
         name, colon, value = line.partition(":")
         name, value = name.strip(), value.strip()
         if not name:
-            raise Refused(
-                bad_request(say("{line!r} is no header such as name: value.", line=line[:100]))
-            )
+            raise bad_request(say("{line!r} is no header such as name: value.", line=line[:100]))
         if not colon:
             found.append((name, None))
         elif value.startswith("0x"):
@@ -119,10 +117,8 @@ async def _load_form(services: Services, arguments: Arguments) -> ProduceForm:
     if source:
         partition, colon, offset = source.partition(":")
         if not colon:
-            raise Refused(
-                bad_request(
-                    say("from is {source!r}, not a record such as 0:123.", source=source[:50])
-                )
+            raise bad_request(
+                say("from is {source!r}, not a record such as 0:123.", source=source[:50])
             )
         path = {"topic": topic.name, "partition": partition, "offset": offset}
         record = await record_at(services, Arguments((), {}, path))
@@ -141,15 +137,13 @@ async def _load_form(services: Services, arguments: Arguments) -> ProduceForm:
 
 async def _prefilled(services: Services, name: str, data: bytes | None) -> tuple[str, str]:
     if data is not None and len(data) > _MOST_PREFILLED:
-        raise Refused(
-            bad_request(
-                say(
-                    "The {name} has {data:,} bytes, more than a form takes.",
-                    name=name,
-                    data=len(data),
-                ),
-                say("Copy the record instead."),
-            )
+        raise bad_request(
+            say(
+                "The {name} has {data:,} bytes, more than a form takes.",
+                name=name,
+                data=len(data),
+            ),
+            say("Copy the record instead."),
         )
     registry = services.registry
     if registry is not None and data:
@@ -183,9 +177,7 @@ def _json_of(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(
-            bad_request(say("{name} is no JSON: {error}.", name=name, error=error))
-        ) from error
+        raise bad_request(say("{name} is no JSON: {error}.", name=name, error=error)) from error
 
 
 async def _send(
@@ -198,14 +190,12 @@ async def _send(
 ) -> Outcome:
     count = len((await describe(services, topic)).partitions)
     if partition is not None and partition >= count:
-        raise Refused(
-            bad_request(
-                say(
-                    "Topic {topic} has no partition {partition}: it has {count}.",
-                    topic=topic,
-                    partition=partition,
-                    count=count,
-                )
+        raise bad_request(
+            say(
+                "Topic {topic} has no partition {partition}: it has {count}.",
+                topic=topic,
+                partition=partition,
+                count=count,
             )
         )
     async with services.cluster.producer() as producer:
@@ -280,7 +270,7 @@ async def _load_copy(services: Services, arguments: Arguments) -> CopyForm:
 async def _copy(services: Services, arguments: Arguments) -> Outcome:
     target = arguments.text("to").strip()
     if not target:
-        raise Refused(bad_request(say("to is missing: the topic that gets the copy.")))
+        raise bad_request(say("to is missing: the topic that gets the copy."))
     record = await _original(services, arguments)
     if record.topic == target and not arguments.flag("same"):
         raise Refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kavka.client.admin.quotas import DEFAULT_ENTITY, ClientQuotaEntity
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import Sentence, say
@@ -90,15 +90,11 @@ def entity_of(arguments: Arguments) -> ClientQuotaEntity:
     """Return the entity of a form. Raise Refused for one that there cannot be."""
     user, client_id, ip = (arguments.text(name).strip() for name in ("user", "client_id", "ip"))
     if ip and (user or client_id):
-        raise Refused(
-            bad_request(say("An address has quotas of its own: leave user and client id empty."))
-        )
+        raise bad_request(say("An address has quotas of its own: leave user and client id empty."))
     if not (user or client_id or ip):
-        raise Refused(
-            bad_request(
-                say("Neither user nor client id nor address is named."),
-                say("{DEFAULT_NAME} names all others.", DEFAULT_NAME=DEFAULT_NAME),
-            )
+        raise bad_request(
+            say("Neither user nor client id nor address is named."),
+            say("{DEFAULT_NAME} names all others.", DEFAULT_NAME=DEFAULT_NAME),
         )
     return ClientQuotaEntity(_name(user), _name(client_id), _name(ip))
 
@@ -120,13 +116,9 @@ async def _change(services: Services, arguments: Arguments) -> Outcome:
         try:
             value = float(text)
         except ValueError:
-            raise Refused(
-                bad_request(say("value is {text!r}, not a number.", text=text[:50]))
-            ) from None
+            raise bad_request(say("value is {text!r}, not a number.", text=text[:50])) from None
         if not 0 < value < 1e18:
-            raise Refused(
-                bad_request(say("value is {text}, and can be a number above 0.", text=text[:50]))
-            )
+            raise bad_request(say("value is {text}, and can be a number above 0.", text=text[:50]))
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_client_quotas({entity: {key: value}})
     )

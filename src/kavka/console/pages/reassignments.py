@@ -61,11 +61,9 @@ def chosen_topics(topics: Mapping[str, TopicDescription], text: str) -> dict[str
         return {name: topic for name, topic in topics.items() if not topic.is_internal}
     missing = [name for name in names if name not in topics]
     if missing:
-        raise Refused(
-            not_found(
-                say("There is no topic {missing!r}.", missing=missing[0][:250]),
-                say("Look at the list of topics."),
-            )
+        raise not_found(
+            say("There is no topic {missing!r}.", missing=missing[0][:250]),
+            say("Look at the list of topics."),
         )
     return {name: topics[name] for name in names}
 
@@ -128,7 +126,7 @@ async def _plan(services: Services, arguments: Arguments) -> _Planned:
             if isinstance(error, TooFewBrokers)
             else say("Untick the spread over racks.")
         )
-        raise Refused(bad_request(as_is(str(error)), advice)) from error
+        raise bad_request(as_is(str(error)), advice) from error
     return _Planned(
         topics=every,
         brokers=cluster.brokers,
@@ -148,11 +146,9 @@ def _chosen_brokers(known: list[BrokerAddress], text: str) -> list[BrokerAddress
     by_id = {str(broker.broker_id): broker for broker in known}
     missing = [name for name in names if name not in by_id]
     if missing:
-        raise Refused(
-            bad_request(
-                say("{missing!r} is no broker of the cluster.", missing=missing[0][:50]),
-                say("Its brokers are {brokers}.", brokers=", ".join(sorted(by_id, key=int))),
-            )
+        raise bad_request(
+            say("{missing!r} is no broker of the cluster.", missing=missing[0][:50]),
+            say("Its brokers are {brokers}.", brokers=", ".join(sorted(by_id, key=int))),
         )
     return [by_id[name] for name in names]
 
@@ -185,10 +181,10 @@ async def _load_plan(services: Services, arguments: Arguments) -> MovePlan:
 
 async def _start(services: Services, arguments: Arguments) -> Outcome:
     if not names_of(arguments.text("topics")):
-        raise Refused(bad_request(say("topics is missing: the topics to move.")))
+        raise bad_request(say("topics is missing: the topics to move."))
     plan = await _plan(services, arguments)
     if not plan.targets:
-        raise Refused(bad_request(say("The plan moves nothing."), say("Ask for another plan.")))
+        raise bad_request(say("The plan moves nothing."), say("Ask for another plan."))
     if plan.moving:
         raise Refused(
             _conflict(
@@ -318,10 +314,8 @@ async def _change_moves(services: Services, arguments: Arguments) -> Outcome:
         and (partition is None or key.partition == partition)
     ]
     if not chosen:
-        raise Refused(
-            not_found(
-                say("No such move is in progress."), say("It may be done: look at the topic.")
-            )
+        raise not_found(
+            say("No such move is in progress."), say("It may be done: look at the topic.")
         )
     outcomes = await services.cluster.ask(
         lambda admin: admin.alter_partition_reassignments(dict.fromkeys(chosen))

@@ -244,7 +244,7 @@ async def _register(services: Services, arguments: Arguments) -> Outcome:
     registry, subject = _registry(services), arguments.text("name").strip()
     text, kind = arguments.text("schema"), arguments.text("kind")
     if not subject or not text.strip():
-        raise Refused(bad_request(say("name or schema is missing.")))
+        raise bad_request(say("name or schema is missing."))
     schema = Schema(text, kind)
     check = arguments.flag("check")
 

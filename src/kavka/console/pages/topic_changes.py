@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
 from kavka.client.admin.topics import NewTopic
-from kavka.console.failures import Refused, bad_request
+from kavka.console.failures import bad_request
 from kavka.console.pages.brokers import CHANGED, SEARCH, settings_or_reason
 from kavka.console.pages.topics import PAGE, PROBLEMS, TOPIC_PATH, describe, load_topic
 from kavka.console.parameters import Arguments, Parameter
@@ -59,7 +59,7 @@ def _resource(topic: str) -> ConfigResource:
 async def _change_setting(services: Services, arguments: Arguments) -> Outcome:
     topic, name = arguments.path["topic"], arguments.text("name").strip()
     if not name:
-        raise Refused(bad_request(say("name is missing: the setting to change.")))
+        raise bad_request(say("name is missing: the setting to change."))
     is_reset = arguments.flag("reset")
     change = (
         ConfigOp(name, None, AlterOp.DELETE)
@@ -127,12 +127,10 @@ def settings_of_lines(text: str) -> dict[str, str | None]:
         if not line.strip():
             continue
         if not equals or not name.strip():
-            raise Refused(
-                bad_request(
-                    say(
-                        "{line!r} is no setting such as retention.ms=3600000.",
-                        line=line.strip()[:100],
-                    )
+            raise bad_request(
+                say(
+                    "{line!r} is no setting such as retention.ms=3600000.",
+                    line=line.strip()[:100],
                 )
             )
         found[name.strip()] = value.strip()

@@ -12,7 +12,7 @@ from kavka.client.admin.transactions import (
     ProducerState,
     TransactionDescription,
 )
-from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.failures import bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
@@ -73,10 +73,8 @@ async def _load_list(services: Services, arguments: Arguments) -> TransactionLis
 async def _describe(services: Services, name: str) -> TransactionDescription:
     found = (await services.cluster.ask(lambda admin: admin.describe_transactions([name])))[name]
     if isinstance(found, KafkaError) and found.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise Refused(
-            not_found(
-                say("There is no transactional id {name!r}.", name=name), say("Look at the list.")
-            )
+        raise not_found(
+            say("There is no transactional id {name!r}.", name=name), say("Look at the list.")
         )
     if isinstance(found, Exception):
         raise found
@@ -109,7 +107,7 @@ async def _load_hanging(services: Services, arguments: Arguments) -> HangingList
     topic, minutes = arguments.text("topic").strip(), arguments.number("minutes")
     partition = arguments.integer("partition")
     if partition is not None and not topic:
-        raise Refused(bad_request(say("topic is missing: partition needs it.")))
+        raise bad_request(say("topic is missing: partition needs it."))
     rows = []
     if arguments.flag("find"):
         now_ms = _now_ms()
@@ -127,7 +125,7 @@ async def _open_at(
     """Return the open transaction of the arguments. Raise Refused where there is none."""
     partition, offset = arguments.integer("partition"), arguments.integer("start_offset")
     if partition is None or offset is None:
-        raise Refused(bad_request(say("partition or start_offset is missing.")))
+        raise bad_request(say("partition or start_offset is missing."))
     key = TopicPartition(arguments.text("topic"), partition)
     found = (await services.cluster.ask(lambda admin: admin.describe_producers([key])))[key]
     if isinstance(found, KafkaError):
@@ -135,15 +133,13 @@ async def _open_at(
     for producer in found:
         if producer.current_transaction_start_offset == offset:
             return key, producer
-    raise Refused(
-        not_found(
-            say(
-                "No transaction that begins at offset {offset} is open in {key}.",
-                offset=offset,
-                key=key,
-            ),
-            say("It may have ended: search again."),
-        )
+    raise not_found(
+        say(
+            "No transaction that begins at offset {offset} is open in {key}.",
+            offset=offset,
+            key=key,
+        ),
+        say("It may have ended: search again."),
     )
 
 

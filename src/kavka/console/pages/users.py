@@ -9,7 +9,7 @@ from kavka.client.admin.user_credentials import (
     ScramDeletion,
     ScramUpsertion,
 )
-from kavka.console.failures import Refused, bad_request, not_found
+from kavka.console.failures import bad_request, not_found
 from kavka.console.pages.brokers import SEARCH
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
@@ -81,24 +81,26 @@ async def _set_password(services: Services, arguments: Arguments) -> Outcome:
     user, mechanism = arguments.text("user").strip(), arguments.text("mechanism")
     password = arguments.text("password")
     if not user:
-        raise Refused(bad_request(say("user is missing: the name of the user.")))
+        raise bad_request(say("user is missing: the name of the user."))
     if not password:
-        raise Refused(bad_request(say("password is missing.")))
+        raise bad_request(say("password is missing."))
     if arguments.text("again") != password:
-        raise Refused(
-            bad_request(say("The two passwords are not the same."), say("Type both again."))
-        )
+        raise bad_request(say("The two passwords are not the same."), say("Type both again."))
     change = ScramUpsertion(user, mechanism, password, iterations=arguments.number("iterations"))
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.alter_user_scram_credentials([change])
-    )
-    refused = outcomes[user]
-    if refused is not None:
-        raise refused
+    await _alter(services, change)
     return Outcome(
         say("User {user} has a new password for {mechanism}.", user=user, mechanism=mechanism),
         "/users",
     )
+
+
+async def _alter(services: Services, change: ScramUpsertion | ScramDeletion) -> None:
+    outcomes = await services.cluster.ask(
+        lambda admin: admin.alter_user_scram_credentials([change])
+    )
+    refused = outcomes[change.user]
+    if refused is not None:
+        raise refused
 
 
 # The removal
@@ -117,15 +119,13 @@ async def _load_removal(services: Services, arguments: Arguments) -> UserRemoval
     found = await services.cluster.ask(lambda admin: admin.describe_user_scram_credentials([user]))
     infos = found.get(user)
     if infos is None or isinstance(infos, KafkaError) or mechanism not in {i[0] for i in infos}:
-        raise Refused(
-            not_found(
-                say(
-                    "User {user!r} has no credential for {mechanism}.",
-                    user=user[:250],
-                    mechanism=mechanism,
-                ),
-                say("Look at the list."),
-            )
+        raise not_found(
+            say(
+                "User {user!r} has no credential for {mechanism}.",
+                user=user[:250],
+                mechanism=mechanism,
+            ),
+            say("Look at the list."),
         )
     return UserRemoval(user, mechanism)
 
@@ -135,12 +135,7 @@ async def _remove(services: Services, arguments: Arguments) -> Outcome:
     refusal = say("The credential was not removed: the confirmation is not the user's name.")
     arguments.confirm(user, refusal, say("remove it"))
     change = ScramDeletion(user, mechanism)
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.alter_user_scram_credentials([change])
-    )
-    refused = outcomes[user]
-    if refused is not None:
-        raise refused
+    await _alter(services, change)
     return Outcome(
         say("User {user} can no longer log in by {mechanism}.", user=user, mechanism=mechanism),
         "/users",
