@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kavka.client.admin import NewTopic
 from kavka.client.blocking import Admin, Consumer, Producer
+from kavka.settings.declaration import InvalidSetting
 from kavka.testing.local_cluster import LocalCluster
+from support.certificates import Authority
+from support.cluster import Cluster
+from support.in_process import run_story
 from support.tls import TlsFiles
 
 
@@ -37,3 +43,16 @@ def test_records_are_replicated_and_survive_a_leader_over_mutual_tls(tmp_path: P
             while len(values) < 101:
                 values += [r.value for one in consumer.poll(1000) for r in one.records()]
         assert values == [b"%d" % number for number in range(101)]
+
+
+def test_a_broker_whose_certificate_others_would_refuse_does_not_start(tmp_path: Path) -> None:
+    files = TlsFiles(tmp_path)
+    settings = {**dotted(files.broker_settings()), "listeners": "SSL://127.0.0.1:0"}
+    settings["ssl.truststore.location"] = Authority("Another").write_pem(tmp_path / "another.pem")
+
+    async def story(cluster: Cluster) -> None:
+        with pytest.raises(InvalidSetting, match="could not connect to each other") as refused:
+            await cluster.start(1)
+        assert refused.value.name == "ssl.truststore.location"
+
+    run_story(Cluster(tmp_path, settings), story)

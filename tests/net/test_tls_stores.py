@@ -13,10 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from kavka.core.distinguished_names import alternative_names_of, subject_of
 from kavka.net.tls.ciphers import openssl_name
 from kavka.net.tls.contexts import ReloadableContext, client_context, server_context
+from kavka.net.tls.own_handshake import own_handshake_fault
 from kavka.net.tls.settings import InvalidStore, Store, TlsSettings, parse_settings
 from kavka.net.tls.stores import read_key_store, read_trust_store
 from kavka.settings.declaration import InvalidSetting
-from support.certificates import PASSWORD, Authority
+from support.certificates import PASSWORD, Authority, Signed
 
 JAVAS = Path(__file__).parent / "java_key_and_trust.p12"
 AUTHORITY = Authority()
@@ -293,6 +294,28 @@ def test_alternative_names_are_those_of_the_extension() -> None:
 
     assert names("a.example", "127.0.0.1") == {b"\x82\x09a.example", b"\x87\x04\x7f\0\0\x01"}
     assert names() == frozenset()
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("auth", ["none", "required"])
+def test_a_handshake_with_itself_says_what_keeps_brokers_apart(
+    tmp_path: Path, version: str, auth: str
+) -> None:
+    def fault(signed: Signed) -> str | None:
+        own = signed.write_pem(tmp_path / "own")
+        trust = AUTHORITY.write_pem(tmp_path / "trust")
+        texts = {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": own,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": trust,
+            "ssl.enabled.protocols": [version],
+        }
+        return own_handshake_fault(parse_settings(texts.get, auth))
+
+    assert fault(AUTHORITY.sign("broker", hosts=("elsewhere",))) is None
+    assert "is its issuer in ssl.truststore.location?" in (fault(Authority().sign("broker")) or "")
+    assert "certificate has expired" in (fault(AUTHORITY.sign("broker", begin=-9, end=-1)) or "")
 
 
 def test_a_pkcs12_file_with_a_key_alone_is_no_trust_store(tmp_path: Path) -> None:

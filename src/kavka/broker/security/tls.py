@@ -12,6 +12,7 @@ from kavka.broker.context import BrokerContext
 from kavka.io import ClientTls
 from kavka.net.tls.client import ReloadableClientTls
 from kavka.net.tls.contexts import ReloadableContext
+from kavka.net.tls.own_handshake import own_handshake_fault
 from kavka.net.tls.server import ListenerTls
 from kavka.net.tls.settings import TlsSettings, parse_settings
 from kavka.settings.declaration import InvalidSetting
@@ -67,8 +68,20 @@ class BrokerTls:
         """Return the TLS of connections to other brokers, None without. Raise InvalidSetting."""
         name = self._config.inter_broker_listener
         if any(one.name == name and one.is_encrypted for one in self._context.endpoints.listeners):
-            self._to_brokers = ReloadableClientTls(self._settings(name), "other brokers")
+            settings = self._settings(name)
+            self._to_brokers = ReloadableClientTls(settings, "other brokers")
+            self._check_between_brokers(settings)
         return self._to_brokers
+
+    def _check_between_brokers(self, settings: TlsSettings) -> None:
+        """Raise InvalidSetting where brokers with these stores could not connect to each other."""
+        if self._context.has_own_registry:
+            return  # there are no others
+        fault = own_handshake_fault(settings)
+        if fault is not None:
+            raise settings.trust_store.invalid(
+                f"brokers with these stores could not connect to each other: {fault}"
+            )
 
     async def reload_files(self) -> None:
         """Use the files as they are now for connections from now on; to be called from time to time."""
@@ -81,8 +94,11 @@ class BrokerTls:
             for name, tls in list(self._listeners.items()):
                 merged = self._configs.merged_listener(name, overrides)
                 settings = tls_settings(merged, self._protocol(name))
-                if settings != tls.reloadable.settings:
-                    await asyncio.to_thread(tls.reloadable.made, settings)
+                if settings == tls.reloadable.settings:
+                    continue
+                await asyncio.to_thread(tls.reloadable.made, settings)
+                if name == self._config.inter_broker_listener:
+                    await asyncio.to_thread(self._check_between_brokers, settings)
         except InvalidSetting as error:
             return str(error)
         return None
