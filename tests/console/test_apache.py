@@ -339,7 +339,7 @@ class Acts:
         self.act("/alerts/end-silence", id=silence["id"])
         assert "127.0.0.1:9" in self.act("/alerts/test", 422, channel="hook")
         rows = self.ask("/sql", statement='select max("offset") n from orders', seconds=60)["rows"]
-        assert int(rows[0][0]) >= 30
+        assert rows == [["29"]]  # what the ended transaction wrote is not read
 
 
 def test_pages_of_ten_thousand_partitions(tmp_path: Path) -> None:

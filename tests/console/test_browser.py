@@ -367,5 +367,5 @@ def test_a_page_that_is_open_while_the_cluster_goes_says_so(
     elsewhere(cluster.kill, 3)
     page.get_by_text("Broker 3 is not in the cluster").wait_for(timeout=60_000)
     cluster.start(3)
-    wait_until(lambda: cluster.in_sync("orders") == [1, 2, 3], timeout_s=60)
+    wait_until(lambda: cluster.in_sync("fast") == [1, 2, 3], timeout_s=60)
     page.get_by_text("Broker 3 is not in the cluster").wait_for(state="detached", timeout=60_000)

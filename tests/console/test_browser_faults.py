@@ -25,7 +25,7 @@ pytestmark = [
     ),
 ]
 
-LONG_MS = 90_000
+LONG_MS = 60_000
 WIDTHS = (1280, 360)
 FAILED = ("404", "503", "504", "ERR_INCOMPLETE_CHUNKED_ENCODING")
 """What the browser says of answers that the cluster's trouble causes."""
@@ -48,7 +48,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def address(cluster: LocalCluster) -> Iterator[str]:
     options = ConsoleOptions(
         cluster.bootstrap_servers,
-        timeout_ms=2000,
         sample_interval_ms=500,
         history_interval_ms=1000,
     )
@@ -72,7 +71,10 @@ def fits(page: Any) -> None:
     """Compare the page with its window, wide and narrow."""
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") == width, page.url
+        # Charts are drawn again a moment later.
+        page.wait_for_function(
+            "width => document.documentElement.scrollWidth === width", arg=width, timeout=5000
+        )
     page.set_viewport_size({"width": WIDTHS[0], "height": 800})
 
 
@@ -107,7 +109,6 @@ def test_records_of_a_megabyte_and_binary_keys(
     ]
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
-        "message.max.bytes": 2_000_000,
         "max.request.size": 2_000_000,
     }
     with blocking.Producer(settings) as producer:
@@ -141,7 +142,7 @@ def test_a_cluster_that_stands_still_is_said_to_be_slow_and_comes_back(
     try:
         page.locator("#stale").wait_for(state="visible", timeout=LONG_MS)
         # What was shown stays.
-        assert page.locator("tbody tr").count() == 6
+        assert page.locator("tbody td.replicas").count() == 6
         page.goto(f"{address}/topics")
         assert "answers too slowly" in page.locator("main").inner_text()
         fits(page)
@@ -155,60 +156,65 @@ def test_a_cluster_that_stands_still_is_said_to_be_slow_and_comes_back(
 
 
 def test_ten_thousand_partitions(chromium: Any, tmp_path: Path) -> None:
-    with LocalCluster(tmp_path, brokers=1) as started:
+    started = LocalCluster(tmp_path, brokers=1)
+    try:
         filled = Cluster(started.bootstrap_servers)
         for number in range(100):
             filled.create(f"topic-{number:03}", 100)
-        with (
-            serving(ConsoleOptions(started.bootstrap_servers, timeout_ms=30_000)) as address,
-            opened(chromium) as page,
-        ):
-            for path, most in {
-                "/": 50,
-                "/topics": 50,
-                "/topics?search=99": 1,
-                "/topics/topic-050": 100,
-                "/brokers/1": 1000,
-                "/reassign?topics=*": 200,
-                "/elect": 200,
-                "/topics/topic-050/messages": 100,
-            }.items():
-                began = time.monotonic()
-                page.goto(address + path)
-                took_s = time.monotonic() - began
-                rows = page.locator("tbody tr").count()
-                print(f"{path}: {took_s:.2f} s, {rows} rows, {len(page.content()):,} characters")
-                assert page.locator("h1").count() == 1
-                assert rows <= most, path
-                fits(page)
-            page.goto(f"{address}/topics")
-            page.get_by_role("link", name="Next").click()
-            page.wait_for_url("**page=2*")
+        options = ConsoleOptions(started.bootstrap_servers, timeout_ms=30_000)
+        with serving(options) as address, opened(chromium) as page:
+            look_at_many(page, address)
+    finally:
         elsewhere(started.close)
+
+
+def look_at_many(page: Any, address: str) -> None:
+    for path, most in {
+        "/": 50,
+        "/topics": 50,
+        "/topics?search=99": 1,
+        "/topics/topic-050": 150,
+        "/brokers/1": 1000,
+        "/reassign?topics=*": 200,
+        "/elect": 200,
+        "/topics/topic-050/messages": 100,
+    }.items():
+        began = time.monotonic()
+        page.goto(address + path)
+        took_s = time.monotonic() - began
+        rows = page.locator("tbody tr").count()
+        print(f"{path}: {took_s:.2f} s, {rows} rows, {len(page.content()):,} characters")
+        assert page.locator("h1").count() == 1
+        assert rows <= most, path
+        fits(page)
+    page.goto(f"{address}/topics")
+    page.get_by_role("link", name="Next").click()
+    page.wait_for_url("**page=2*")
 
 
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # a killed broker closes nothing
-def test_a_cluster_without_a_controller_says_so(
+def test_without_a_controller_each_page_shows_what_the_others_know(
     page: Any, address: str, cluster: LocalCluster
 ) -> None:
+    """Without a registry no broker becomes the controller, and the others still name the one that is gone."""
     page.goto(f"{address}/")
     for number in (1, 2, 3):
         cluster.cut(number, REGISTRY)
     try:
-        elsewhere(cluster.kill, cluster.controller())
-        page.get_by_text("No broker is the controller: no leader is elected.").wait_for(
-            timeout=LONG_MS
-        )
-        for path in ("/brokers", "/topics", "/topics/orders", "/topics/orders/messages", "/elect"):
+        gone = cluster.controller()
+        elsewhere(cluster.kill, gone)
+        page.get_by_text(f"Broker {gone}: no answer in ").wait_for(timeout=LONG_MS)
+        for path in ("/brokers", "/topics", "/topics/orders", "/elect", "/groups", "/alerts"):
             answer = page.goto(address + path)
             assert answer.status == 200, path
             fits(page)
+        page.goto(f"{address}/topics/orders")
+        assert page.locator("tbody td.replicas").count() == 6
         page.goto(f"{address}/create-topic")
         page.locator("input[name=name]").fill("never")
         page.keyboard.press("Enter")
-        page.get_by_role("alert").wait_for(timeout=LONG_MS)
-        print(page.get_by_role("alert").inner_text())
+        page.get_by_text("No broker can be reached").wait_for(timeout=LONG_MS)
     finally:
         cluster.heal()

@@ -272,6 +272,23 @@ def test_a_cluster_that_stands_still_is_said_to_be_slow(tmp_path: Path) -> None:
             started.until(lambda: pages.get("/topics/t").status_code == 200)
 
 
+@pytest.mark.long
+def test_a_topic_is_shown_without_what_one_leader_does_not_answer(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, brokers=2) as started:
+        Cluster(started.bootstrap_servers).create("t", 2)
+        with console(started.bootstrap_servers) as pages:
+            started.until(lambda: pages.get("/topics/t").status_code == 200)
+            other = 3 - started.controller()
+            started.pause(other)
+            answer = pages.get("/api/topics/t")
+            started.resume(other)
+    assert answer.status_code == 200, answer.text
+    parts = {part["leader"]: part for part in answer.json()["partitions"]}
+    assert (parts[3 - other]["end_offset"], parts[3 - other]["note"]) == (0, "")
+    assert parts[other]["end_offset"] is None
+    assert "in 3000 ms" in parts[other]["note"]
+
+
 def test_a_console_without_acls_says_so(tmp_path: Path) -> None:
     settings = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}
     with (

@@ -46,10 +46,10 @@ class ClusterConnection:
         self.options = options
         self.is_masked = False
         """See `scope.ScopedCluster`."""
-        # A client gives up before the page does, and says why.
+        # A client gives up before the page does, and says why; it asks another broker before that.
         self._settings: dict[str, Any] = {
             "client.id": "kavka-console",
-            "request.timeout.ms": str(options.timeout_ms * 3 // 4),
+            "request.timeout.ms": str(options.timeout_ms // 2),
             "default.api.timeout.ms": str(options.timeout_ms * 3 // 4),
             **{k: v for k, v in options.settings.items() if k not in _NOT_OURS},
             "bootstrap.servers": options.bootstrap_servers,

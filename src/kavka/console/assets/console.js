@@ -194,7 +194,7 @@
       if (over === region.hasAttribute("tabindex")) continue;
       const section = region.closest("section");
       const heading = (section && $("h2", section)) || $("h1");
-      const values = { tabindex: "0", role: "region", "aria-label": heading.textContent };
+      const values = { tabindex: "0", role: "group", "aria-label": heading.textContent };
       for (const [name, value] of Object.entries(values)) over ? region.setAttribute(name, value) : region.removeAttribute(name);
     }
   }

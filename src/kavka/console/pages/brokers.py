@@ -30,7 +30,8 @@ async def log_dirs_or_reasons(
 ) -> LogDirs:
     """Return the log directories of all brokers, nothing where the console may not see them.
 
-    A broker that does not answer in three seconds has its error in place of them.
+    A broker that does not answer in three seconds has its error in place of them; nothing is returned where the one
+    that was asked for the brokers' addresses does not.
     """
     try:
         found: Mapping[BrokerId, Mapping[str, LogDir] | Exception] = await services.cluster.ask(
@@ -38,7 +39,7 @@ async def log_dirs_or_reasons(
                 topic_partitions=topic_partitions, timeout_ms=_LOG_DIRS_MS
             )
         )
-    except KafkaError:
+    except (KafkaError, OSError):
         return {}
     return found
 

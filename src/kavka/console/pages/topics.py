@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.admin.topics import TopicDescription
+from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import PartitionMetadata
 from kavka.console.pages.brokers import SEARCH, log_dirs_or_reasons
 from kavka.console.parameters import Arguments, Parameter
@@ -25,10 +26,11 @@ from kavka.console.views.topics import (
     topic_view,
 )
 from kavka.errors import KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 
 _TOPICS_OF_A_PAGE = 50
 _PARTITIONS_OF_A_PAGE = 100
+_OFFSETS_MS = 3000
 _INT_MAX = 2**31 - 1
 
 PAGE = Parameter(
@@ -109,21 +111,43 @@ async def _partitions(
     services: Services, topic: TopicDescription, shown: Sequence[PartitionMetadata]
 ) -> tuple[list[PartitionView], int | None]:
     """Return the partitions of a page, and the bytes of all."""
-    with_leader = [TopicPartition(topic.name, p.partition) for p in shown if p.leader >= 0]
     cluster, log_dirs, starts, ends = await asyncio.gather(
         services.cluster.ask(lambda admin: admin.describe_cluster()),
         log_dirs_or_reasons(services, {topic.name: [p.partition for p in topic.partitions]}),
-        services.cluster.ask(
-            lambda admin: admin.list_offsets(dict.fromkeys(with_leader, OffsetSpec.EARLIEST))
-        ),
-        services.cluster.ask(
-            lambda admin: admin.list_offsets(dict.fromkeys(with_leader, OffsetSpec.LATEST))
-        ),
+        _offsets(services, topic.name, shown, OffsetSpec.EARLIEST),
+        _offsets(services, topic.name, shown, OffsetSpec.LATEST),
     )
     live = {broker.broker_id for broker in cluster.brokers}
     sizes = replica_sizes(log_dirs)
     views = [partition_view(topic.name, part, live, sizes, starts, ends) for part in shown]
     return views, topic_size(topic, sizes)
+
+
+async def _offsets(
+    services: Services, topic: str, parts: Sequence[PartitionMetadata], spec: int
+) -> dict[TopicPartition, OffsetAndTimestamp | Exception]:
+    """Return an offset of each partition with a leader.
+
+    Partitions of a leader that does not answer in three seconds have its error in place of it.
+    """
+    of_leaders: dict[BrokerId, list[TopicPartition]] = {}
+    for part in parts:
+        if part.leader >= 0:
+            of_leaders.setdefault(part.leader, []).append(TopicPartition(topic, part.partition))
+
+    async def ask(
+        keys: list[TopicPartition],
+    ) -> Mapping[TopicPartition, OffsetAndTimestamp | Exception]:
+        wanted = dict.fromkeys(keys, spec)
+        try:
+            return await services.cluster.ask(
+                lambda admin: admin.list_offsets(wanted, timeout_ms=_OFFSETS_MS)
+            )
+        except OSError as error:
+            return dict.fromkeys(keys, error)
+
+    found = await asyncio.gather(*map(ask, of_leaders.values()))
+    return {key: answer for answers in found for key, answer in answers.items()}
 
 
 PROBLEMS = Parameter("problems", "flag", "Only partitions that lack replicas.", "false")

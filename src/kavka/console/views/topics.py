@@ -13,7 +13,6 @@ from kavka.console.formats import sparkline
 from kavka.console.sampler import Rate
 from kavka.console.sentences import Sentence, as_is
 from kavka.console.views.paging import Paging, searched
-from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicId, TopicPartition, uuid_text
 
 Sizes = Mapping[tuple[TopicPartition, BrokerId], int]
@@ -189,7 +188,7 @@ class PartitionView:
     """The reason why offsets are missing."""
 
 
-Ends = Mapping[TopicPartition, OffsetAndTimestamp | KafkaError]
+Ends = Mapping[TopicPartition, OffsetAndTimestamp | Exception]
 
 
 def partition_view(
@@ -203,7 +202,7 @@ def partition_view(
     """Return a partition with its replicas."""
     key = TopicPartition(topic, part.partition)
     start, end = starts.get(key), ends.get(key)
-    refused = next((e for e in (start, end) if isinstance(e, KafkaError)), None)
+    refused = next((e for e in (start, end) if isinstance(e, Exception)), None)
     return PartitionView(
         partition=part.partition,
         leader=part.leader if part.leader >= 0 else None,
