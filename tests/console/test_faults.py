@@ -20,6 +20,7 @@ from kavka.console.alerts.rules import parse
 from kavka.console.history.file import HistoryError, HistoryFile
 from kavka.console.history.series import MINUTES, RAW, TENS
 from kavka.console.history.series import Key as Series
+from kavka.console.sentences import as_is
 from kavka.net.webhook import Endpoint, Outcome, Verdict
 from support.console import console
 
@@ -109,8 +110,8 @@ def test_alerts_go_on_when_the_clock_is_set_back() -> None:
     rule = rule_of(
         "alert: Late, watch: group_lag_records, above: 1, for: 1m, clear_for: 1m, repeat: 1h"
     )
-    book, late = Book(), [Observation("g", 5.0, "late", "/")]
-    fine = [Observation("g", 0.0, "fine", "/")]
+    book, late = Book(), [Observation("g", 5.0, as_is("late"), "/")]
+    fine = [Observation("g", 0.0, as_is("fine"), "/")]
 
     def look(at_s: int, observations: list[Observation]) -> list[str]:
         book.set_back(at_s * 1000)
