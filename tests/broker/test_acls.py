@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,22 @@ def test_hosts_denials_and_the_default_are_obeyed(run: Run) -> None:
         assert codes == {"open": 0, "shut": refused, "near": 0, "far": refused}
 
     run(story, **SETTINGS, allow__everyone__if__no__acl__found="true")
+
+
+def test_a_fetch_that_waits_is_refused_when_its_acl_is_taken_away(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        await create_acls(served, "User:alice Read Topic:t")
+        alice = await connected_as(served, "alice")
+        waiting = asyncio.ensure_future(alice.fetch("t", max_wait_ms=60_000))
+        await served.until_a_fetch_waits()
+        await deleted(served, {"principal_filter": "User:alice"})
+        await served.produce("t", b"not for alice")
+        found = await waiting
+        assert found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not found.records
+
+    run(story, **SETTINGS)
 
 
 def test_authorized_operations_are_those_of_the_client(run: Run) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.configs.effective_configs import EffectiveConfigs
+from kavka.broker.lifecycle import periodic_tasks
 from kavka.broker.requests.connection_limits import ConnectionLimits, budget_limits
 from kavka.net.memory import memory_bytes
 from kavka.net.transport import host_of
@@ -67,6 +68,18 @@ def budget(memory: int, **settings: str) -> tuple[int, int]:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     found = budget_limits(BrokerConfig(texts), memory)
     return found.limit_bytes, found.max_bytes
+
+
+def test_a_connection_on_which_nothing_moves_is_closed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(served: Served) -> None:
+        silent = (await served.another()).peer
+        while not silent.is_closed:
+            await served.send(ApiVersionsRequest(), 0)  # this one is not silent
+
+    monkeypatch.setattr(periodic_tasks, "_IDLE_CHECK_MS", 10)
+    run(story, connections__max__idle__ms="300")
 
 
 def test_requests_may_take_a_share_of_the_memory() -> None:

@@ -59,7 +59,6 @@ def test_a_user_with_a_credential_is_authenticated_until_it_is_deleted(
         }
         peer = await server.connect(user, "pass word", mechanism)
         assert (await peer.send(MetadataRequest(topics=[]), 9)).brokers
-        peer.close()
         with pytest.raises(AuthenticationFailed):
             await server.connect(user, "pass  word", mechanism)
         deletion = ScramDeletion(user, mechanism)
@@ -67,6 +66,9 @@ def test_a_user_with_a_credential_is_authenticated_until_it_is_deleted(
         assert await admin.describe_user_scram_credentials() == {}
         with pytest.raises(AuthenticationFailed):
             await server.connect(user, "pass word", mechanism)
+        # As in Apache Kafka, what is authenticated stays so until its session ends.
+        assert (await peer.send(MetadataRequest(topics=[]), 9)).brokers
+        peer.close()
 
     run(story)
 

@@ -90,7 +90,7 @@ def beside_a_broker(directory: Path, issuer: Issuer, story: Callable[[Server], N
         settings = {
             "sasl.enabled.mechanisms": "OAUTHBEARER",
             "sasl.oauthbearer.jwks.endpoint.url": f"{issuer.url}/jwks",
-            "sasl.oauthbearer.jwks.endpoint.refresh.ms": "500",
+            "sasl.oauthbearer.jwks.endpoint.refresh.ms": "1",
             "sasl.oauthbearer.expected.issuer": issuer.url,
             "sasl.oauthbearer.expected.audience": "kafka",
         }

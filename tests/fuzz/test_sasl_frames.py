@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,9 @@ _TOKENS = (
     b"",
     b"\0" * 300_000,
 )
+
+_FRAMES_TO_BE_WARM = 2_000
+_MAX_GROWTH = 48 << 20
 
 
 class Client:
@@ -109,7 +113,7 @@ async def attack(directory: Path, frames: int, seed: int) -> int:
     async with served(directory, **{"delegation.token.secret.key": "secret"}) as server:
         dispatcher = server.broker.dispatcher
         chance = random.Random(seed)
-        left = frames
+        left, warm_bytes = frames, 0
         while left > 0:
             clients = []
             for _ in range(20):
@@ -118,13 +122,21 @@ async def attack(directory: Path, frames: int, seed: int) -> int:
             await asyncio.gather(*(client.attack(server.port, n) for client, n in clients))
             answered += sum(client.answered for client, _ in clients)
             left -= sum(client.sent for client, _ in clients)
+            if not warm_bytes and left < frames - _FRAMES_TO_BE_WARM:
+                warm_bytes = resident_bytes()
         # Delayed refusals outlive the connections of impatient clients for a moment.
         await until(lambda: not dispatcher.connections)
         await until(lambda: not server.broker.request_budget.held_bytes)
         assert all(not is_success for _, _, is_success in server.counts)
         (await server.connect("alice", "alice secret")).close()
         assert not dispatcher.refusals.failed
+    # Of broker and clients, which are in one process.
+    assert resident_bytes() - warm_bytes < _MAX_GROWTH
     return answered
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def run(directory: Path, frames: int, seed: int) -> int:

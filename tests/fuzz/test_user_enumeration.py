@@ -1,4 +1,4 @@
-"""The time of a refusal does not show whether the user exists: statistics of thousands of refusals."""
+"""The time of a refusal does not show whether a user or a topic exists: statistics of thousands of refusals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,13 @@ from kavka.core.sasl.exchange import CheckPassword, ServerExchange
 from kavka.core.sasl.plain import PlainServer, check_password
 from kavka.core.sasl.scram import ScramServer
 from kavka.core.sasl.scram_credential import SHA_512, ScramCredential, imitation
+from kavka.errors import ErrorCode
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kavka.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kavka.wire.messages.sasl_handshake import SaslHandshakeRequest
+from support.access import SETTINGS, connected_as
+from support.one_broker import Served, serve
 from support.sasl import Server, served
 
 pytestmark = [pytest.mark.fuzz, pytest.mark.long, pytest.mark.timeout(3600)]
@@ -41,7 +46,7 @@ def median(times: list[int]) -> int:
 
 
 def in_turns(rounds: int) -> Iterator[tuple[bool, str]]:
-    """Yield users that exist and that do not, one of each in a round, in any order."""
+    """Yield names that exist and that do not, one of each in a round, in any order."""
     chance = random.Random(7)
     for _ in range(rounds):
         for is_known in chance.sample((True, False), 2):
@@ -147,3 +152,33 @@ def test_nobody_finds_users_by_the_time_of_refusals_at_the_port(tmp_path: Path) 
 
     with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
         runner.run(story())
+
+
+@pytest.mark.parametrize("api", ["metadata", "fetch", "produce"])
+def test_nobody_finds_topics_by_the_time_of_refusals(tmp_path: Path, api: str) -> None:
+    async def refused_ns(mallory: Any, topic: str) -> int:
+        began = time.perf_counter_ns()
+        if api == "metadata":
+            asked = [MetadataRequestTopic(name=topic)]
+            (answer,) = (await mallory.send(MetadataRequest(topics=asked))).topics
+        else:
+            answer = await (
+                mallory.fetch(topic) if api == "fetch" else mallory.produce(topic, b"value")
+            )
+        took = time.perf_counter_ns() - began
+        assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return took
+
+    async def story(served_: Served) -> None:
+        for topic in _KNOWN:
+            await served_.topic(topic)
+        mallory = await connected_as(served_, "mallory")
+        took: dict[bool, list[int]] = {True: [], False: []}
+        for is_known, topic in in_turns(_ROUNDS_AT_THE_PORT):
+            took[is_known].append(await refused_ns(mallory, topic))
+        found = probability_of_longer(took[False], took[True])
+        print(f"{api}: longer with probability {found:.3f}")
+        assert 0.45 < found < 0.55, found
+
+    with asyncio.Runner(loop_factory=MeasuredEventLoop) as runner:
+        runner.run(serve(tmp_path, story, **SETTINGS))

@@ -182,8 +182,11 @@ class Handler:
             if wanted.topic_id != NO_TOPIC_ID:
                 is_by_id = version >= _FIRST_BY_TOPIC_ID
                 name = self._metadata.name_of(TopicId(wanted.topic_id)) if is_by_id else None
-            topic = None if name is None else topics.get(name)
-            if topic is None or (is_restricted and not _may_list(context, topic.name)):
+            # The rights first, here and in `_to_create`: or the time of a refusal would say whether a topic exists.
+            if name is None or (is_restricted and not _may_list(context, name)):
+                return None
+            topic = topics.get(name)
+            if topic is None:
                 return None
             found.append(topic)
         return found
@@ -261,10 +264,10 @@ class Handler:
             for topic in wanted
             if topic.name is not None
             and topic.topic_id == NO_TOPIC_ID
+            and _may_list(context, topic.name)
             and topic.name not in self._metadata.topics
             and not self._metadata.is_expected(topic.name, self._clock.tick_ms())
             and bad_name(topic.name) is None
-            and _may_list(context, topic.name)
         ]
 
     async def _create(self, context: RequestContext, name: str) -> ErrorCode:
