@@ -184,7 +184,7 @@ def _fill(bootstrap: str) -> None:
                 "orders",
                 _order(chance, 3000 + number),
                 key=f"c-{chance.randrange(400):03}".encode(),
-                timestamp_ms=now_ms - 3_600_000 + number * 12_000,
+                timestamp_ms=now_ms - 900_000 + number * 3_000,
                 headers=[("trace-id", f"{chance.getrandbits(64):016x}".encode())],
             )
         for flow in _flows(now_ms):
@@ -265,15 +265,15 @@ def _write_history(path: Path) -> None:
             continue
         peak = math.exp(-(((ago_h - 8) / 1.3) ** 2)) + 0.45 * math.exp(-(((ago_h - 20) / 1.6) ** 2))
         lag = 60 + 5200 * peak + chance.random() * 80
-        if ago_h < 0.5:
-            lag += (0.5 - ago_h) * 900
-        rate = 35 + 22 * math.sin(ago_h / 24 * 2 * math.pi) + chance.random() * 4
+        if ago_h < 0.75:
+            lag += (0.75 - ago_h) * 2600
+        rate = 11 + 6 * math.sin(ago_h / 24 * 2 * math.pi) + chance.random() * 2
         file.add(at_s, {
             Key("group", "billing", "lag_records"): lag,
             Key("group", "billing", "lag_seconds"): lag / 2.4,
             Key("group", "billing", "records_out"): rate,
-            Key("cluster", "", "records_in"): 3 * rate,
-            Key("topic", "orders", "records_in"): rate,
+            Key("cluster", "", "records_in"): 6 * rate,
+            Key("topic", "orders", "records_in"): 2 * rate,
         })  # fmt: skip
     file.close()
 
@@ -318,7 +318,7 @@ def _traffic(bootstrap: str) -> Iterator[None]:
 
     threads = [
         threading.Thread(target=write),
-        threading.Thread(target=read, args=("billing", "orders", 2)),
+        threading.Thread(target=read, args=("billing", "orders", 6)),
         threading.Thread(target=read, args=("shipping", "shipments", 500)),
     ]
     for thread in threads:
