@@ -229,6 +229,20 @@ def open_sockets() -> int:
     return found
 
 
+@pytest.mark.slow
+def test_the_tail_of_a_topic_that_is_deleted_ends(cluster: Cluster) -> None:
+    cluster.create("doomed")
+
+    async def use(services: Services) -> None:
+        batches = tail(services, Arguments(FILTERS, {}, {"topic": "doomed"}))
+        assert (await anext(batches)).seen == 0
+        await services.cluster.ask(lambda admin: admin.delete_topics(["doomed"]))
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
+            [batch async for batch in batches]
+
+    with_services(cluster.bootstrap, use)
+
+
 def test_a_reader_creates_no_topic(cluster: Cluster) -> None:
     async def use(services: Services) -> bool:
         async with services.cluster.consumer() as consumer:
