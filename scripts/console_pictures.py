@@ -64,7 +64,7 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "sql": ("/sql?seconds=60&statement={sql}", "light", 600),
     "pipelines": ("/pipelines", "light", 520),
     "access": ("/acls", "light", 520),
-    "topic": ("/topics/orders", "light", 620),
+    "topic": ("/topics/orders", "light", 860),
     "alerts": ("/alerts", "light", 720),
 }
 """Address, colours and height. A broker ends before the last two."""
@@ -186,10 +186,6 @@ def _fill(bootstrap: str) -> None:
                 key=f"c-{chance.randrange(400):03}".encode(),
                 timestamp_ms=now_ms - 900_000 + number * 3_000,
                 headers=[("trace-id", f"{chance.getrandbits(64):016x}".encode())],
-            )
-        for flow in _flows(now_ms):
-            producer.send(
-                PROGRESS_TOPIC, flow.to_json().encode(), key=f"{flow.pipeline}/{flow.flow}".encode()
             )
     with blocking.Admin(settings) as admin:
         ends = dict.fromkeys(range(6), 480)
@@ -316,8 +312,16 @@ def _traffic(bootstrap: str) -> Iterator[None]:
                 consumer.poll(100)
                 consumer.commit()
 
+    def report() -> None:
+        with blocking.Producer(settings) as producer:
+            while not over.wait(5):
+                for flow in _flows(time.time_ns() // 1_000_000):
+                    name = f"{flow.pipeline}/{flow.flow}".encode()
+                    producer.send(PROGRESS_TOPIC, flow.to_json().encode(), key=name)
+
     threads = [
         threading.Thread(target=write),
+        threading.Thread(target=report),
         threading.Thread(target=read, args=("billing", "orders", 6)),
         threading.Thread(target=read, args=("shipping", "shipments", 500)),
     ]

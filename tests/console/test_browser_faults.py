@@ -90,7 +90,7 @@ def test_a_topic_that_is_deleted_while_one_looks(
         with blocking.Admin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
             admin.delete_topics(["gone"])
         page.get_by_text("UNKNOWN_TOPIC_OR_PARTITION").wait_for(timeout=LONG_MS)
-        assert page.get_by_role("link", name="Overview").is_visible()
+        assert page.locator("main").get_by_role("link", name="Overview").is_visible()
         tail.get_by_text("UNKNOWN_TOPIC").wait_for(timeout=LONG_MS)
         assert tail.get_by_role("button", name="Follow live").is_visible()
 
