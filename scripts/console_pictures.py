@@ -64,7 +64,7 @@ PAGES: dict[str, tuple[str, str, int]] = {
     "sql": ("/sql?seconds=60&statement={sql}", "light", 600),
     "pipelines": ("/pipelines", "light", 520),
     "access": ("/acls", "light", 520),
-    "topic": ("/topics/orders", "light", 620),
+    "topic": ("/topics/orders", "light", 860),
     "alerts": ("/alerts", "light", 720),
 }
 """Address, colours and height. A broker ends before the last two."""
@@ -184,12 +184,8 @@ def _fill(bootstrap: str) -> None:
                 "orders",
                 _order(chance, 3000 + number),
                 key=f"c-{chance.randrange(400):03}".encode(),
-                timestamp_ms=now_ms - 3_600_000 + number * 12_000,
+                timestamp_ms=now_ms - 900_000 + number * 3_000,
                 headers=[("trace-id", f"{chance.getrandbits(64):016x}".encode())],
-            )
-        for flow in _flows(now_ms):
-            producer.send(
-                PROGRESS_TOPIC, flow.to_json().encode(), key=f"{flow.pipeline}/{flow.flow}".encode()
             )
     with blocking.Admin(settings) as admin:
         ends = dict.fromkeys(range(6), 480)
@@ -265,15 +261,15 @@ def _write_history(path: Path) -> None:
             continue
         peak = math.exp(-(((ago_h - 8) / 1.3) ** 2)) + 0.45 * math.exp(-(((ago_h - 20) / 1.6) ** 2))
         lag = 60 + 5200 * peak + chance.random() * 80
-        if ago_h < 0.5:
-            lag += (0.5 - ago_h) * 900
-        rate = 35 + 22 * math.sin(ago_h / 24 * 2 * math.pi) + chance.random() * 4
+        if ago_h < 0.75:
+            lag += (0.75 - ago_h) * 2600
+        rate = 11 + 6 * math.sin(ago_h / 24 * 2 * math.pi) + chance.random() * 2
         file.add(at_s, {
             Key("group", "billing", "lag_records"): lag,
             Key("group", "billing", "lag_seconds"): lag / 2.4,
             Key("group", "billing", "records_out"): rate,
-            Key("cluster", "", "records_in"): 3 * rate,
-            Key("topic", "orders", "records_in"): rate,
+            Key("cluster", "", "records_in"): 6 * rate,
+            Key("topic", "orders", "records_in"): 2 * rate,
         })  # fmt: skip
     file.close()
 
@@ -316,9 +312,17 @@ def _traffic(bootstrap: str) -> Iterator[None]:
                 consumer.poll(100)
                 consumer.commit()
 
+    def report() -> None:
+        with blocking.Producer(settings) as producer:
+            while not over.wait(5):
+                for flow in _flows(time.time_ns() // 1_000_000):
+                    name = f"{flow.pipeline}/{flow.flow}".encode()
+                    producer.send(PROGRESS_TOPIC, flow.to_json().encode(), key=name)
+
     threads = [
         threading.Thread(target=write),
-        threading.Thread(target=read, args=("billing", "orders", 2)),
+        threading.Thread(target=report),
+        threading.Thread(target=read, args=("billing", "orders", 6)),
         threading.Thread(target=read, args=("shipping", "shipments", 500)),
     ]
     for thread in threads:

@@ -17,6 +17,7 @@ from kavka.console.failures import Refused
 from kavka.console.pages.messages import FILTERS, tail
 from kavka.console.parameters import Arguments
 from kavka.console.subject import Services
+from kavka.errors import KafkaError
 from support.console import Cluster, with_services
 from support.waiting import until
 
@@ -226,6 +227,31 @@ def open_sockets() -> int:
         with suppress(FileNotFoundError):
             found += os.readlink(descriptor).startswith("socket:")
     return found
+
+
+@pytest.mark.slow
+def test_the_tail_of_a_topic_that_is_deleted_ends(cluster: Cluster) -> None:
+    cluster.create("doomed")
+
+    async def use(services: Services) -> None:
+        batches = tail(services, Arguments(FILTERS, {}, {"topic": "doomed"}))
+        assert (await anext(batches)).seen == 0
+        await services.cluster.ask(lambda admin: admin.delete_topics(["doomed"]))
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
+            [batch async for batch in batches]
+
+    with_services(cluster.bootstrap, use)
+
+
+def test_a_reader_creates_no_topic(cluster: Cluster) -> None:
+    async def use(services: Services) -> bool:
+        async with services.cluster.consumer() as consumer:
+            consumer.assign([TopicPartition("absent", 0)])
+            with suppress(KafkaError, TimeoutError):
+                await consumer.poll(300)
+        return "absent" in await services.cluster.ask(lambda admin: admin.describe_topics())
+
+    assert not with_services(cluster.bootstrap, use)
 
 
 def test_the_tail_filters(cluster: Cluster) -> None:

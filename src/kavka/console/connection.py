@@ -195,7 +195,9 @@ class ClusterConnection:
             self._readers -= 1
 
     def _make_consumer(self, settings: dict[str, str]) -> Consumer:
-        wanted = {**self._settings, "enable.auto.commit": "false", **settings}
+        # A topic that is deleted while one reads it stays deleted.
+        fixed = {"enable.auto.commit": "false", "allow.auto.create.topics": "false"}
+        wanted = {**self._settings, **fixed, **settings}
         return Consumer(settings_for(CONSUMER, wanted))
 
     @asynccontextmanager

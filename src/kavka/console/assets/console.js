@@ -35,6 +35,8 @@
     while (value >= 999.5 && unit < 5) { value /= 1000; unit += 1; }
     return `${+value.toFixed(unit ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB", "PB"][unit]}`;
   };
+  // Marks of a duration are whole minutes, hours and days, not tens of seconds.
+  const STEPS = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 432000, 864000];
   const UNITS = { seconds: duration, bytes, share: (value) => `${+(value * 100).toFixed(1)}%` };
   const locale = document.documentElement.lang === "zh" ? "zh-CN" : "en-GB";
   const day = (at) => new Date(at * 1000).toLocaleDateString(locale, { day: "2-digit", month: "2-digit" });
@@ -57,7 +59,7 @@
         cursor: { y: false, drag: { x: false, y: false } },
         legend: { show: true },
         scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, least)] } },
-        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => tick(at, step)) }, { ...axis, size: 60, values: (_, marks) => marks.map(amount || short) }],
+        axes: [{ ...axis, space: 90, size: 28, values: (_, marks, __, ___, step) => marks.map((at) => tick(at, step)) }, { ...axis, size: 60, ...(amount === duration ? { incrs: STEPS } : {}), values: (_, marks) => marks.map(amount || short) }],
         series: [
           { label: said("time"), value: (_, at) => (at == null ? "–" : isLong ? `${day(at)} ${clock(at)}` : clock(at, true)) },
           {

@@ -39,6 +39,8 @@ from kavka.console.views.messages import (
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
 
+_IDLE_INTERVALS = 4
+"""So many intervals of a tail without a record, and the topic is looked up: it may be deleted."""
 _STARTS = ("newest", "oldest", "offset", "time", "before", "at")
 _FETCH_BYTES = "262144"
 """Bytes of a partition in one fetch: a page shows few records."""
@@ -295,7 +297,8 @@ async def _load_record(services: Services, arguments: Arguments) -> RecordView:
 
 
 async def tail(services: Services, arguments: Arguments) -> AsyncGenerator[TailBatch]:
-    """Yield what comes into a topic. Raise as `follow`, Refused."""
+    """Yield what comes into a topic. Raise as `follow`, Refused; KafkaError when the topic was deleted."""
+    idle = 0
     topic, wanted = arguments.path["topic"], _filter(arguments)
     partitions, _ = await _partitions(services, arguments)
     keep = None if wanted.is_empty else _matcher(services, wanted)
@@ -306,6 +309,20 @@ async def tail(services: Services, arguments: Arguments) -> AsyncGenerator[TailB
                 missing, keep.not_learned = keep.not_learned, set()
                 await registry.in_thread(lambda missing=missing: registry.learn(missing))  # type: ignore[misc]
             yield batch
+            idle = 0 if batch.seen else idle + 1
+            if idle and idle % _IDLE_INTERVALS == 0:
+                await _require_topic(services, topic)
+
+
+async def _require_topic(services: Services, topic: str) -> None:
+    """Raise KafkaError when the topic was deleted; a cluster that does not answer is waited for by the consumer."""
+    try:
+        await describe(services, topic)
+    except OSError:
+        return
+    except KafkaError as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
 
 
 RECORD = Page(
