@@ -52,7 +52,7 @@ def test_a_key_password_is_set_while_the_broker_runs_and_holds_after_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = TlsFiles(tmp_path)
-    sealed = files.authority.sign("sealed").write_pem(tmp_path / "sealed.pem", "topsecret")
+    sealed = files.authority.sign("broker").write_pem(tmp_path / "sealed.pem", "topsecret")
 
     async def subject(served: Served) -> str:
         (connection,) = served.broker.dispatcher.connections
