@@ -147,7 +147,7 @@ def test_pages_fit_run_nothing_of_the_records_and_axe_finds_nothing(
     axe = axe_script()
     directory = os.environ.get("KAVKA_SCREENSHOTS")
     findings: dict[tuple[str, str], list[str]] = {}
-    look = {
+    look: dict[str, Any] = {
         "viewport": {"width": width, "height": 800},
         "color_scheme": scheme,
         "locale": {"en": "en-GB", "zh": "zh-CN"}[language],
