@@ -165,7 +165,7 @@ def test_the_finding_of_a_group_names_no_topic_of_others(cluster: Cluster) -> No
     with_services(cluster.bootstrap, use)
 
 
-@pytest.mark.usefixtures("browser")
+@pytest.mark.usefixtures("browser")  # it makes the topics
 def test_charts_of_a_group_are_of_the_topics_that_the_user_sees(cluster: Cluster) -> None:
     cluster.commit("team-own", {("team-a", 0): 1})
     cluster.commit("team-blind", {("other-b", 0): 0})
