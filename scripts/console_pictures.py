@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "compat")]
 
 from kavka.client import blocking  # noqa: E402
 from kavka.client.admin import NewTopic  # noqa: E402
+from kavka.client.admin.records import OffsetSpec  # noqa: E402
 from kavka.console.history.file import HistoryFile  # noqa: E402
 from kavka.console.history.series import Key  # noqa: E402
 from kavka.console.options import ConsoleOptions  # noqa: E402
@@ -103,9 +105,7 @@ def main(names: list[str]) -> None:
 
 
 def _picture(browser: Any, address: str, name: str, path: str, scheme: str, height: int) -> None:
-    from urllib.parse import quote_plus
-
-    look = {
+    look: dict[str, Any] = {
         "color_scheme": scheme,
         "viewport": {"width": 1240, "height": height},
         "locale": "en-GB",
@@ -169,7 +169,7 @@ def _fill(bootstrap: str) -> None:
         admin.create_topics([NewTopic(PROGRESS_TOPIC, 1, 3, {"cleanup.policy": "compact"})])
     with blocking.Producer(settings) as producer:
         for name, count in (
-            ("orders", 3000),
+            ("orders", 1500),
             ("payments", 1200),
             ("clicks", 4000),
             ("shipments", 500),
@@ -179,20 +179,23 @@ def _fill(bootstrap: str) -> None:
                 for number in range(count)
             ]
             producer.send_many(name, rows)
-        for number in range(300):
+        for number in range(600):
             producer.send(
                 "orders",
-                _order(chance, 3000 + number),
+                _order(chance, 1500 + number),
                 key=f"c-{chance.randrange(400):03}".encode(),
-                timestamp_ms=now_ms - 900_000 + number * 3_000,
+                timestamp_ms=now_ms - 900_000 + number * 1_500,
                 headers=[("trace-id", f"{chance.getrandbits(64):016x}".encode())],
             )
     with blocking.Admin(settings) as admin:
-        ends = dict.fromkeys(range(6), 480)
-        admin.alter_group_offsets(
-            "billing",
-            {TopicPartition("orders", part): end + part * 9 for part, end in ends.items()},
-        )
+        keys = [TopicPartition("orders", part) for part in range(6)]
+        ends = admin.list_offsets(dict.fromkeys(keys, OffsetSpec.LATEST))
+        behind = {
+            key: end.offset - 60 - 5 * key.partition
+            for key, end in ends.items()
+            if not isinstance(end, Exception)
+        }
+        admin.alter_group_offsets("billing", behind)
         admin.alter_group_offsets(
             "search-index", {TopicPartition("clicks", part): 300 for part in range(12)}
         )
@@ -263,13 +266,13 @@ def _write_history(path: Path) -> None:
         lag = 60 + 5200 * peak + chance.random() * 80
         if ago_h < 0.75:
             lag += (0.75 - ago_h) * 2600
-        rate = 11 + 6 * math.sin(ago_h / 24 * 2 * math.pi) + chance.random() * 2
+        rate = 2 + math.sin(ago_h / 24 * 2 * math.pi) + chance.random() / 2
         file.add(at_s, {
             Key("group", "billing", "lag_records"): lag,
             Key("group", "billing", "lag_seconds"): lag / 2.4,
             Key("group", "billing", "records_out"): rate,
-            Key("cluster", "", "records_in"): 6 * rate,
-            Key("topic", "orders", "records_in"): 2 * rate,
+            Key("cluster", "", "records_in"): 35 * rate,
+            Key("topic", "orders", "records_in"): 9 * rate,
         })  # fmt: skip
     file.close()
 
@@ -322,7 +325,7 @@ def _traffic(bootstrap: str) -> Iterator[None]:
     threads = [
         threading.Thread(target=write),
         threading.Thread(target=report),
-        threading.Thread(target=read, args=("billing", "orders", 6)),
+        threading.Thread(target=read, args=("billing", "orders", 1)),
         threading.Thread(target=read, args=("shipping", "shipments", 500)),
     ]
     for thread in threads:

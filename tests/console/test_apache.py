@@ -86,29 +86,15 @@ def check_changes(cluster: Cluster, pages: TestClient) -> None:
     assert pages.post("/api/topics/made/delete", json={"confirm": "made"}).status_code == 200
 
 
+MORE = (
+    "/reassign?topics=*", "/moves", "/elect", "/elect?kind=unclean", "/topics/orders/partitions", "/transactions",
+    "/transactions/hanging?find=true&minutes=0", "/acls/new", "/users", "/quotas", "/schemas", "/pipelines",
+    "/topics/orders/produce?from=0:0", "/topics/orders/export?format=csv",
+)  # fmt: skip
+
+
 def check_more_pages(cluster: Cluster, pages: TestClient) -> None:
-    for path in (
-        *(
-            "/reassign?topics=*",
-            "/moves",
-            "/elect",
-            "/elect?kind=unclean",
-            "/topics/orders/partitions",
-        ),
-        *(
-            "/transactions",
-            "/transactions/hanging?find=true&minutes=0",
-            "/acls/new",
-            "/users",
-            "/quotas",
-        ),
-        *(
-            "/schemas",
-            "/pipelines",
-            "/topics/orders/produce?from=0:0",
-            "/topics/orders/export?format=csv",
-        ),
-    ):
+    for path in MORE:
         assert pages.get(path).status_code == 200, (path, pages.get(path).text)
     assert pages.get("/api/reassign?topics=orders").json()["moves"] == 0
     # What this cluster has not is said by name.
@@ -237,7 +223,7 @@ class Acts:
         self.done: set[str] = set()
         """Paths of `NEEDS`."""
 
-    def act(self, path: str, status: int = 200, on: str = "", **body: object) -> str:
+    def act(self, path: str, status: int = 200, on: str = "", **body: Any) -> str:
         """Make a change at a path of `NEEDS`, and return what the console says."""
         address = path.replace("{topic}", on).replace("{partition}/{offset}", "0/0")
         answer = self.pages.post(f"/api{address}", json=body)
@@ -265,7 +251,7 @@ class Acts:
     def move_and_elect(self) -> None:
         before = [part["leader"] for part in self.ask("/topics/moved")["partitions"]]
         target = 1 - before[0]
-        wanted = {"topics": "moved", "brokers": str(target)}
+        wanted: dict[str, Any] = {"topics": "moved", "brokers": str(target)}
         plan = self.ask("/reassign", **wanted)
         assert "not the one that was looked at" in self.act("/reassign", 409, **wanted, plan="x")
         # So slow that it can be cancelled.
@@ -306,7 +292,7 @@ class Acts:
         wait_until(lambda: "1000" in self.changed("made"))
         self.act("/topics/{topic}/partitions", on="made", total=3)
         wait_until(lambda: len(self.ask("/topics/made")["partitions"]) == 3)
-        key = {"key": "k", "key_format": "text"}
+        key: dict[str, Any] = {"key": "k", "key_format": "text"}
         self.act("/topics/{topic}/produce", on="made", **key, value="v", partition=2)
         assert self.pages.get("/topics/made/records/2/0/value").content == b"v"
         self.act("/topics/{topic}/records/{partition}/{offset}/copy", on="orders", to="copies")
@@ -334,7 +320,8 @@ class Acts:
         self.act("/schema", name="orders-value", level="FULL")
         self.act("/schema", name="orders-value", do="delete", confirm="orders-value")
         wait_until(lambda: self.ask("/schemas")["rows"] == [])
-        self.act("/alerts/silence", **{"alert": "Off*", "for": "1h"})
+        silenced: dict[str, Any] = {"alert": "Off*", "for": "1h"}
+        self.act("/alerts/silence", **silenced)
         [silence] = self.ask("/alerts")["silences"]
         self.act("/alerts/end-silence", id=silence["id"])
         assert "127.0.0.1:9" in self.act("/alerts/test", 422, channel="hook")

@@ -147,7 +147,7 @@ def test_pages_fit_run_nothing_of_the_records_and_axe_finds_nothing(
     axe = axe_script()
     directory = os.environ.get("KAVKA_SCREENSHOTS")
     findings: dict[tuple[str, str], list[str]] = {}
-    look = {
+    look: dict[str, Any] = {
         "viewport": {"width": width, "height": 800},
         "color_scheme": scheme,
         "locale": {"en": "en-GB", "zh": "zh-CN"}[language],
@@ -188,6 +188,8 @@ def test_each_link_and_field_is_reached_with_the_keyboard_and_shows_it(
         for path in paths(start_offset).values():
             page.goto(address + path)
             page.wait_for_load_state("load")
+            # The link stands there until the charts have come.
+            page.get_by_role("link", name="Charts of the history").wait_for(state="detached")
             wanted = page.evaluate(
                 f"""() => [...document.querySelectorAll(`a[href], button:enabled, select, textarea, summary,
                     input:enabled:not([type=hidden]), [tabindex="0"]`)]

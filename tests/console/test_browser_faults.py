@@ -28,7 +28,7 @@ pytestmark = [
 LONG_MS = 60_000
 WIDTHS = (1280, 360)
 FAILED = ("404", "503", "504", "ERR_INCOMPLETE_CHUNKED_ENCODING")
-"""What the browser says of answers that the cluster's trouble causes."""
+"""Errors of the browser that the cluster's trouble causes."""
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlencode
 
 from kavka.client import blocking
@@ -21,9 +22,14 @@ rules:
   - {alert: Offline, watch: offline}
 """
 SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
-ACL = {"resource_type": "Topic", "name": "orders", "principal": "User:alice", "operation": "Read"}
-USER = {"user": "carol", "mechanism": "SCRAM-SHA-256"}
-OPEN = {"topic": "hung", "partition": 0, "start_offset": 0}
+ACL: dict[str, Any] = {
+    "resource_type": "Topic",
+    "name": "orders",
+    "principal": "User:alice",
+    "operation": "Read",
+}
+USER: dict[str, Any] = {"user": "carol", "mechanism": "SCRAM-SHA-256"}
+OPEN: dict[str, Any] = {"topic": "hung", "partition": 0, "start_offset": 0}
 ADDRESSES = {
     "/": "/",
     "/api": "/api",
