@@ -79,7 +79,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
         return None
 
     async def story(served: Served) -> None:
-        served.broker.dispatcher.set_policies(Policies(refusal=refusal))
+        served.broker.dispatcher.set_policies(Policies(refusal_of=lambda _key: refusal))
         response = await served.send(DescribeClusterRequest())
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert (await served.send(MetadataRequest(topics=[]), 9)).brokers
@@ -92,7 +92,7 @@ def test_a_request_is_refused_with_the_response_of_its_api(run: Run) -> None:
 def test_an_async_handler_does_not_begin_when_its_request_is_refused(run: Run) -> None:
     async def story(served: Served) -> None:
         served.broker.dispatcher.set_policies(
-            Policies(refusal=lambda context, request: context.api.response())
+            Policies(refusal_of=lambda _key: lambda context, _request: context.api.response())
         )
         other = await served.another()
         request = CreateTopicsRequest(topics=[served.new_topic("t")], timeout_ms=30_000)

@@ -423,4 +423,7 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
 
 def _may_list(context: RequestContext, topic: str) -> bool:
     """Return whether the client may describe a topic, without an entry in the audit if not."""
-    return context.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, is_asked=False)
+    authorizer = context.authorizer
+    return authorizer is None or authorizer.allows(
+        AclOperation.DESCRIBE, AclResourceType.TOPIC, topic
+    )

@@ -41,7 +41,7 @@ from kavka.broker.requests.memory import (
     request_bound,
 )
 from kavka.broker.requests.pace import Slices
-from kavka.broker.requests.policies import Policies, Quota
+from kavka.broker.requests.policies import Policies, Quota, Refusal, plaintext_session
 from kavka.broker.requests.refusals import RefusalReason, Refusals, api_of
 from kavka.broker.requests.responses import Responses
 from kavka.broker.requests.served_apis import SUPPORTED_APIS, Handler, ServedApi, handler_module
@@ -81,7 +81,8 @@ class Dispatcher:
         self._has_begun = False
         self._policies = Policies()
         self._is_restricted = False
-        """True if a policy is to be asked about each request."""
+        """True if a session may begin without being authenticated, or end."""
+        self._quota: Quota | None = None
         self._memory = RequestMemory(config.integer(TOTAL_SETTING))
         self._max_decoded = config.integer(REQUEST_SETTING)
         self._failures = RequestFailures()
@@ -130,8 +131,10 @@ class Dispatcher:
     def set_policies(self, policies: Policies) -> None:
         """Apply policies to connections and requests from now on; `audited` to handlers not used before."""
         self._policies = policies
-        self._is_restricted = policies != Policies()
-        self._responses.quota = policies.quota
+        self._is_restricted = policies.open_session is not plaintext_session
+        self._quota = self._responses.quota = policies.quota
+        for key, api in self._apis.items():
+            api.refusal = self._refusal_of(ApiKey(key))
 
     # -- net.tls.server.Admission
 
@@ -169,6 +172,7 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         now = self._tick_ms()
         connection.last_active_ms = now
+        session: Session | None = None
         if self._is_restricted:
             session = connection.attachment.session
             if not (session.is_authenticated or self._is_request(connection, slot, frame)):
@@ -182,8 +186,10 @@ class Dispatcher:
                 return
             api.versions[version] += 1
             context = RequestContext(api, connection, slot, header, now)
-            if self._is_restricted and not self._authenticate(context, session):
+            if session is not None and not self._authenticate(context, session):
                 return
+            if self._quota is not None:
+                self._begin_time(context, self._quota)
             self._note_work(context)
             request: Any
             if len(frame) > api.small_bytes:
@@ -198,7 +204,9 @@ class Dispatcher:
             self._failures.refuse(connection, api_of(frame), error)
             return
         try:  # as `_serve`, without a call more: this is done for each request
-            result = self._authorise(context, request) if self._is_restricted else None
+            if self._quota is not None:
+                context.throttle_ms = self._quota.request_throttle_ms(context, request)
+            result = None if api.refusal is None else api.refusal(context, request)
             if result is None:
                 result = api.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
@@ -225,44 +233,43 @@ class Dispatcher:
         return True
 
     def _authenticate(self, context: RequestContext, session: Session) -> bool:
-        """Return whether the client may send this request; close its connection if it may not. Its time begins."""
-        if (
-            not session.is_authenticated or session.sasl is not None
-        ) and not context.api.allowed_before_authentication:
-            if not session.is_authenticated:
-                self._failures.unauthenticated(context)
-                return False
-            if session.sasl is not None and session.sasl.is_expired(context.received_ms):
-                self._connections.counts_of(context.connection).expired += 1
-                self._failures.expired(context)
-                return False
-        quota = self._policies.quota
-        if quota is None:
+        """Return whether the client may send this request; close its connection if it may not."""
+        if context.api.allowed_before_authentication:
             return True
+        if not session.is_authenticated:
+            self._failures.unauthenticated(context)
+            return False
+        if session.sasl is not None and session.sasl.is_expired(context.received_ms):
+            self._connections.counts_of(context.connection).expired += 1
+            self._failures.expired(context)
+            return False
+        return True
+
+    def _begin_time(self, context: RequestContext, quota: Quota) -> None:
+        """Begin to measure the loop's time for the request, if its client is charged for it."""
         context.loop_time = quota.loop_time(context)
         if context.loop_time is not None:
             context.loop_time.resume()
         elif context.connection.meter is not None:
             context.connection.meter.discard()
-        return True
 
     def _serve(self, context: RequestContext, request: Any) -> None:
         """Take a request that is decoded through the rest of its way."""
+        api = context.api
         try:
-            result = self._authorise(context, request)
+            if self._quota is not None:
+                context.throttle_ms = self._quota.request_throttle_ms(context, request)
+            result = None if api.refusal is None else api.refusal(context, request)
             if result is None:
-                result = context.api.handle(context, request)
+                result = api.handle(context, request)
         except Exception as error:  # noqa: BLE001 - a fault in one handler must not end the broker
             self._failures.malformed(context, error)
             return
         self._deliver(context, result)
 
-    def _authorise(self, context: RequestContext, request: Any) -> Any:
-        """Return the response that refuses a request, None if there is none; and charge it."""
-        policies = self._policies
-        if policies.quota is not None:
-            context.throttle_ms = policies.quota.request_throttle_ms(context, request)
-        return None if policies.refusal is None else policies.refusal(context, request)
+    def _refusal_of(self, key: ApiKey) -> Refusal | None:
+        """Return what refuses requests of an API; None when all of them are handled."""
+        return None if self._policies.refusal_of is None else self._policies.refusal_of(key)
 
     def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
         """Return the request when one slice of time was enough; else None, and continue in later iterations."""
@@ -315,6 +322,7 @@ class Dispatcher:
             handle = self._policies.audited(api_key, handle)
         handle = with_result(handle)
         api = self._apis[key] = ServedApi(api_key, handle, self._max_decoded)
+        api.refusal = self._refusal_of(api_key)
         return api
 
     # -- for metrics, periodic tasks and tests

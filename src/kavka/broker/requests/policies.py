@@ -3,7 +3,7 @@
     stage          asks                        trivial policy                      a policy may
     authenticate   `Session.is_authenticated`  each connection is `ANONYMOUS`      open sessions that are not
                                                                                    authenticated yet
-    authorise      `Policies.refusal`          no request is refused               return the response that refuses it
+    authorise      `Policies.refusal_of`       no request is refused               return the response that refuses it
     handle         `RequestContext.allows`     everything is allowed               filter topics, groups … one by one
     quota          `Policies.quota`            None: no request is throttled       return a throttle time before the
                                                                                    handler, and again for the response
@@ -54,6 +54,10 @@ class Quota(Protocol):
         ...
 
 
+Refusal = Callable[["RequestContext", Any], Any]
+"""Return the response that refuses a request as a whole; None lets it through."""
+
+
 def plaintext_session(connection: Connection) -> Session:
     """Return the session of a connection through a PLAINTEXT listener."""
     return Session(connection.listener_name, "PLAINTEXT", connection.peer_host)
@@ -64,8 +68,8 @@ class Policies:
     """The decisions of security and quotas that the way of a request asks for."""
 
     open_session: Callable[[Connection], Session] = plaintext_session
-    refusal: Callable[[RequestContext, Any], Any] | None = None
-    """Return the response that refuses a request as a whole; None lets it through."""
+    refusal_of: Callable[[ApiKey], Refusal | None] | None = None
+    """Return what refuses requests of an API; None where none of them is refused as a whole."""
     allows: Allows | None = None
     allows_any: AllowsAny | None = None
     """Asked where any resource of a type is enough; None allows nothing by it. With `allows` only."""

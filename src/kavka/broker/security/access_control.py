@@ -12,7 +12,7 @@ from kavka.broker.security.acl_store import AclStore
 from kavka.broker.security.audit import Audit
 from kavka.broker.security.authorizer import AclAuthorizer, make_authorizer
 from kavka.broker.security.denied_log import DeniedLog
-from kavka.broker.security.refused_requests import refusal
+from kavka.broker.security.refused_requests import refusal_of
 from kavka.values import replace
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class AccessControl:
         if self.authorizer is not None:
             policies = replace(
                 policies,
-                refusal=refusal,
+                refusal_of=refusal_of,
                 allows=self.authorizer.allows,
                 allows_any=self.authorizer.allows_any,
             )

@@ -7,11 +7,12 @@ many, so their rows are made in slices of the loop's time.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Final
 
 from kavka.broker.requests.context import RequestContext
 from kavka.broker.requests.deferred import SecondStage
-from kavka.broker.requests.policies import refuse_whole
+from kavka.broker.requests.policies import Refusal, refuse_whole
 from kavka.broker.security.api_table import NEEDS, Need
 from kavka.errors import ErrorCode
 from kavka.wire.apis import ApiKey
@@ -24,17 +25,26 @@ _WHOLE: Final = {
 Refuse = Callable[[RequestContext, Any, ErrorCode], Any]
 
 
-def refusal(context: RequestContext, request: Any) -> Any:
-    """Return the response that refuses a request whose client may not send it; None lets it through."""
-    key = context.api.key
+def refusal_of(key: ApiKey) -> Refusal | None:
+    """Return what refuses requests of an API whose client may not send them; None where each may be sent."""
     needs = _WHOLE.get(key)
     if needs is None:
-        return refuse_whole(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _refuse_unknown
+    return partial(_refuse_unmet, needs) if needs else None
+
+
+def _refuse_unknown(context: RequestContext, _request: Any) -> Any:
+    """Refuse any request of an API of which the table says nothing."""
+    return refuse_whole(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _refuse_unmet(needs: tuple[Need, ...], context: RequestContext, request: Any) -> Any:
+    """Return the response for the first need that is not met; None when all are."""
     for need in needs:
         assert need.name_of is not None
         name = need.name_of(request, context.version)
         if name is not None and not _is_met(context, need, name):
-            refuse = _REFUSE.get(key)
+            refuse = _REFUSE.get(context.api.key)
             if refuse is not None:
                 return refuse(context, request, need.error)
             return refuse_whole(context, need.error)
