@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kavka.broker.metadata.encoded_topics import EncodedTopics
 
 
+_DESCRIBE, _TOPIC = AclOperation.DESCRIBE, AclResourceType.TOPIC
 _FIRST_BY_TOPIC_ID = 12
 _MAX_UNREACHABLE_WAIT_MS = 200
 _MAX_UPDATE_WAIT_MS = 2000
@@ -424,6 +425,4 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
 def _may_list(context: RequestContext, topic: str) -> bool:
     """Return whether the client may describe a topic, without an entry in the audit if not."""
     authorizer = context.authorizer
-    return authorizer is None or authorizer.allows(
-        AclOperation.DESCRIBE, AclResourceType.TOPIC, topic
-    )
+    return authorizer is None or authorizer.allows(_DESCRIBE, _TOPIC, topic)

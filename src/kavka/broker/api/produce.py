@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _NONE = ErrorCode.NONE
 _ACKS = (ACKS_ALL, 0, 1)
-_WRITE = AclOperation.WRITE
+_WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 
 _Result = ProduceResponse | EncodedResponse | DelayedProduce | SecondStage
 _T = TypeVar("_T")
@@ -218,7 +218,7 @@ def _refusal(context: RequestContext, acks: int, topic: str) -> AppendOutcome | 
 
     Apache Kafka lets any client write internal topics that calls itself `__admin_client`; here the coordinators do.
     """
-    if context.authorizer is not None and not context.allows(_WRITE, AclResourceType.TOPIC, topic):
+    if context.authorizer is not None and not context.allows(_WRITE, _TOPIC, topic):
         return AppendOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if acks not in _ACKS:
         return AppendOutcome(ErrorCode.INVALID_REQUIRED_ACKS)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_READ, _TOPIC = AclOperation.READ, AclResourceType.TOPIC
 _FIRST_WITH_BATCHES = 4
 _FIRST_WITH_WHOLE_BATCH = 3
 _FIRST_WITH_ZSTD = 10
@@ -276,7 +277,7 @@ class FetchReader:
             return ConsumerRead(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._restricted is not None:
             topic = topic_partition.topic
-            if not self._restricted.allows(AclOperation.READ, AclResourceType.TOPIC, topic):
+            if not self._restricted.allows(_READ, _TOPIC, topic):
                 return ConsumerRead(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         replica = self._logs.replica_manager.find(topic_partition)
         if isinstance(replica, ErrorCode):
