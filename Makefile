@@ -102,9 +102,9 @@ bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
 	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
-bench-connections: ## 10,000 idle connections, slow readers and half-sent requests: memory, and the latency of others
+bench-connections: ## 10,000 idle connections, slow readers, half-sent requests, half-open TLS handshakes: memory, and the latency of others
 	@scripts/setup.sh test
-	PYTHONPATH=tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000))
+	PYTHONPATH=tests:tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000)) $(if $(QUICK),--slow 20 --hello 500 --calls 200)
 
 bench-security: ## what 10,000 ACLs, and quotas, cost small requests; TLS beside Apache Kafka
 	@scripts/setup.sh test

@@ -1,4 +1,4 @@
-"""Idle connections, slow readers and half-sent requests at once: the broker's memory, and the latency of others.
+"""Idle connections, slow readers, half-sent requests, half-open handshakes: the broker's memory, and others' latency.
 
     COUNT=10000 make bench-connections
 
@@ -8,8 +8,12 @@ other, alone; then beside
     idle      connections that have asked for versions once
     half      connections that have sent the first half of a request of 64 KiB
     slow      connections that have asked for a mebibyte of records sixteen times, and read none of it
+    hello     connections to a listener with TLS that have sent a ClientHello and nothing more, with ten minutes for
+              it; beyond `kavka.ssl.max.handshakes` the broker gives up the oldest, so all come and no more stay
 
-Printed are the broker's resident memory, and the median and the 99th percentile of both requests, in milliseconds.
+Printed are the broker's resident memory, and the median and the 99th percentile of both requests and of a whole TLS
+handshake, in milliseconds; the client of that has another address, 127.0.0.2. Last come the first and the longest of
+five handshakes right after the ClientHellos, while the broker still signs for these.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from __future__ import annotations
 import argparse
 import resource
 import socket
+import ssl
 import statistics
 import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +38,9 @@ from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, Fetch
 from kavka.wire.messages.metadata import MetadataRequest
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
-from kavka_compat.ours import run_kavka
+from kavka_compat.ours import launch_kavka
+from kavka_compat.processes import free_port
+from support.certificates import Authority
 
 _TOPIC = "t"
 _HALF = struct.pack(">i", 65_536) + b"\0\0\0\x09" + bytes(32_760)
@@ -78,12 +85,22 @@ def fetch(size: int = 1 << 20) -> bytes:
     return framed(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=size, topics=topics), 11)
 
 
+def figures(times: list[float]) -> str:
+    """Return the median and the 99th percentile."""
+    ordered = sorted(times)
+    return f"{statistics.median(ordered):7.2f} {ordered[int(len(ordered) * 0.99)]:7.2f}"
+
+
 class Bench:
     """A broker, and the connections to it."""
 
-    def __init__(self, port: int, pid: int) -> None:
-        """Connect the client that is measured."""
+    def __init__(self, port: int, pid: int, tls_port: int = 0) -> None:
+        """Connect the client that is measured; there is a listener with TLS if it has a port."""
         self._port = port
+        self._tls_port = tls_port
+        self._context = ssl.create_default_context()
+        self._context.check_hostname = False
+        self._context.verify_mode = ssl.CERT_NONE
         self._pid = pid
         self._others: list[socket.socket] = []
         self._client = self.connect()
@@ -108,6 +125,34 @@ class Bench:
             self._others.append(sock)
             begin(sock)
 
+    def handshake_ms(self) -> float:
+        """Return how long a new client of another address needs until it may send a request."""
+        began = time.perf_counter()
+        to = ("127.0.0.1", self._tls_port)
+        sock = socket.create_connection(to, timeout=60, source_address=("127.0.0.2", 0))
+        with self._context.wrap_socket(sock):
+            return (time.perf_counter() - began) * 1000
+
+    def hello(self, count: int) -> list[float]:
+        """Send so many ClientHellos, on connections that all come at once; return handshakes of others meanwhile."""
+        outgoing = ssl.MemoryBIO()
+        with suppress(ssl.SSLWantReadError):
+            self._context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+        first = outgoing.read()
+        opened = []
+        for _ in range(count):
+            sock = socket.create_connection(("127.0.0.1", self._tls_port), timeout=60)
+            opened.append(sock)
+        for sock in opened:
+            with suppress(ConnectionError):  # given up by the broker already
+                sock.sendall(first)
+        self._others += opened
+        meanwhile = [self.handshake_ms() for _ in range(5)]
+        for sock in opened:
+            with suppress(ConnectionError):
+                sock.recv(1, socket.MSG_PEEK)  # the broker has answered it, or closed it
+        return meanwhile
+
     def memory_mib(self) -> float:
         """Return the resident memory of the broker."""
         text = Path(f"/proc/{self._pid}/status").read_text()
@@ -124,9 +169,10 @@ class Bench:
                 began = time.perf_counter()
                 call(self._client, data)
                 times.append((time.perf_counter() - began) * 1000)
-            times.sort()
-            cells.append(f"{statistics.median(times):7.2f} {times[int(len(times) * 0.99)]:7.2f}")
-        print(f"{what:38} {self.memory_mib():8.1f}  {cells[0]}  {cells[1]}", flush=True)
+            cells.append(figures(times))
+        if self._tls_port:
+            cells.append(figures([self.handshake_ms() for _ in range(max(1, calls // 20))]))
+        print(f"{what:42} {self.memory_mib():8.1f}  {'  '.join(cells)}", flush=True)
 
     def close(self) -> None:
         """Close all connections."""
@@ -135,10 +181,21 @@ class Bench:
 
 
 @contextmanager
-def broker(directory: Path) -> Iterator[tuple[int, int]]:
-    """Run a broker that may have as many files open as this process."""
-    with run_kavka(directory) as running:
-        yield running.port, running.process.pid
+def broker(directory: Path) -> Iterator[Bench]:
+    """Run a broker that may have as many files open as this process, with a listener in plain text and one with TLS."""
+    port, tls_port = free_port(), free_port()
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},SSL://127.0.0.1:{tls_port}",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": Authority().sign("broker").write_pem(directory / "broker.pem"),
+        "kavka.ssl.handshake.timeout.ms": "600000",  # half-open ones stay while the others are measured
+    }
+    running = launch_kavka(directory, settings, port)
+    try:
+        running.process.wait_for("ready: ", 30)
+        yield Bench(port, running.process.pid, tls_port)
+    finally:
+        running.process.stop()
 
 
 def main() -> None:
@@ -148,6 +205,7 @@ def main() -> None:
     parser.add_argument(
         "--slow", type=int, default=100, help="slow readers, and half-sent requests"
     )
+    parser.add_argument("--hello", type=int, default=5000, help="half-open TLS handshakes")
     parser.add_argument("--calls", type=int, default=2000, help="requests that are measured")
     given = parser.parse_args()
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -157,10 +215,10 @@ def main() -> None:
     def ask_for_versions(sock: socket.socket) -> None:
         call(sock, versions)
 
-    with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as (port, pid):
-        bench = Bench(port, pid)
+    with tempfile.TemporaryDirectory() as directory, broker(Path(directory)) as bench:
         bench.prepare()
-        print(f"{'':38} {'RSS MiB':>8}  {'Metadata p50 p99':>15}  {'Produce p50 p99':>15}")
+        heads = (f"{head:>15}" for head in ("Metadata p50 p99", "Produce p50 p99", "TLS p50 p99"))
+        print(f"{'':42} {'RSS MiB':>8}  {'  '.join(heads)}")
         bench.measure("alone", given.calls)
         began = time.perf_counter()
         bench.hold(given.count, ask_for_versions)
@@ -170,6 +228,11 @@ def main() -> None:
         bench.measure(f"and {given.slow} half-sent requests", given.calls)
         bench.hold(given.slow, lambda sock: sock.sendall(asked))
         bench.measure(f"and {given.slow} slow readers", given.calls)
+        burst = bench.hello(given.hello)
+        bench.measure(f"and {given.hello} half-open TLS handshakes", given.calls)
+        print(
+            f"handshakes right after the ClientHellos: first {burst[0]:.0f} ms, longest {max(burst):.0f} ms"
+        )
         bench.close()
         time.sleep(2)
 

@@ -260,7 +260,7 @@ def test_a_client_gets_its_token_from_the_issuer_that_the_broker_trusts(
         assert issuer.grants == [{"grant_type": ["client_credentials"], "scope": ["produce"]}]
         wrong = {**endpoint, "sasl.oauthbearer.client.secret": "topsecret"}
         reason = await refusal(server, wrong)
-        assert reason == "the token endpoint answered 401 Unauthorized"
+        assert reason == "the token endpoint answered 401 Unauthorized: invalid_client"
         java = f'{MODULE} required clientId="carol" clientSecret="s cret" scope="produce";'
         del endpoint["sasl.oauthbearer.client.id"], endpoint["sasl.oauthbearer.client.secret"]
         assert await connect(server, {**endpoint, "sasl.jaas.config": java}) == ["carol"]

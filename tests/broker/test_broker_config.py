@@ -114,6 +114,12 @@ def test_protection_that_is_not_in_this_release_is_refused() -> None:
         BrokerConfig({"principal.builder.class": "org.acme.Builder"})
     default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     BrokerConfig({"principal.builder.class": default})
+    for name in ("org.acme.Quotas", "quotas:Quotas"):
+        with pytest.raises(
+            InvalidSetting, match=r"client\.quota\.callback\.class.*remove the setting"
+        ):
+            BrokerConfig({"client.quota.callback.class": name})
+    BrokerConfig({"client.quota.callback.class": ""})
 
 
 CONNECTED = {"zookeeper.connect": "127.0.0.1:2181"}

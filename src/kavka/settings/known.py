@@ -70,7 +70,6 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("unstable.api.versions.enable", _T.BOOLEAN, False),
     ("unstable.feature.versions.enable", _T.BOOLEAN, False),
     ("sasl.login.class", _T.CLASS, None),
-    ("sasl.login.callback.handler.class", _T.CLASS, None),
     ("sasl.client.callback.handler.class", _T.CLASS, None),
     ("sasl.kerberos.kinit.cmd", _T.STRING, "/usr/bin/kinit"),
     ("ssl.protocol", _T.STRING, "TLSv1.3"),
@@ -155,15 +154,7 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("controller.quorum.append.linger.ms", _T.INT, 25),
     ("controller.quorum.request.timeout.ms", _T.INT, 2_000),
     ("controller.quorum.retry.backoff.ms", _T.INT, 20),
-    ("sasl.login.refresh.window.factor", _T.DOUBLE, 0.8),
-    ("sasl.login.refresh.window.jitter", _T.DOUBLE, 0.05),
-    ("sasl.login.refresh.min.period.seconds", _T.SHORT, 60),
-    ("sasl.login.refresh.buffer.seconds", _T.SHORT, 300),
-    ("sasl.login.connect.timeout.ms", _T.INT, None),
     ("sasl.login.read.timeout.ms", _T.INT, None),
-    ("sasl.login.retry.backoff.max.ms", _T.LONG, 10_000),
-    ("sasl.login.retry.backoff.ms", _T.LONG, 100),
-    ("sasl.oauthbearer.token.endpoint.url", _T.STRING, None),
 ]
 
 # What Kafka lets be changed while brokers run, with the least number that it may be.
@@ -191,10 +182,6 @@ _PER_BROKER = frozenset(
         "ssl.secure.random.implementation",
         "ssl.engine.factory.class",
         "sasl.kerberos.kinit.cmd",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.buffer.seconds",
     ]
 )
 

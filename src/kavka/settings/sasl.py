@@ -24,7 +24,7 @@ SASL_SETTINGS: list[Setting] = [
         _T.STRING,
         "GSSAPI",
         "SASL mechanism by which brokers authenticate to one another, where their listener is a SASL one: PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI.",
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -33,8 +33,8 @@ SASL_SETTINGS: list[Setting] = [
         _T.PASSWORD,
         None,
         "Login module with its options. As listener.name.<listener>.<mechanism>.sasl.jaas.config it serves clients "
-        "of that listener; without the prefix it is this broker's own login (user and password, or principal and "
-        "key tab) at other brokers.",
+        "of that listener; without the prefix it is this broker's own login (user and password, principal and "
+        "key tab, or client id and secret) at other brokers.",
         scope=_BROKER,
         fixed=True,
     ),
@@ -130,6 +130,76 @@ SASL_SETTINGS: list[Setting] = [
         _T.STRING,
         "sub",
         "OAUTHBEARER: claim of a token that names the user.",
+    ),
+    Setting(
+        "sasl.oauthbearer.token.endpoint.url",
+        _T.STRING,
+        None,
+        "OAUTHBEARER between brokers: http or https URL from which this broker requests tokens, by the grant "
+        "client_credentials with clientId, clientSecret and scope of its login module.",
+    ),
+    Setting(
+        "sasl.login.callback.handler.class",
+        _T.CLASS,
+        None,
+        "OAUTHBEARER between brokers: `module:name` of a callable, async or not, that returns this broker's token and "
+        "when it expires, in milliseconds since 1970.",
+    ),
+    Setting(
+        "sasl.login.connect.timeout.ms",
+        _T.INT,
+        None,
+        "OAUTHBEARER between brokers: maximum time in milliseconds to connect to the token endpoint, and to wait for "
+        "each part of its response. Unset: 10000.",
+        minimum=1,
+    ),
+    Setting(
+        "sasl.login.retry.backoff.ms",
+        _T.LONG,
+        100,
+        "OAUTHBEARER between brokers: first wait in milliseconds before a token is requested again after a failure; it "
+        "doubles each time.",
+    ),
+    Setting(
+        "sasl.login.retry.backoff.max.ms",
+        _T.LONG,
+        10_000,
+        "OAUTHBEARER between brokers: longest wait in milliseconds before a token is requested again after a failure.",
+    ),
+    Setting(
+        "sasl.login.refresh.window.factor",
+        _T.DOUBLE,
+        0.8,
+        "OAUTHBEARER between brokers: share of a token's life after which another one is requested.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.login.refresh.window.jitter",
+        _T.DOUBLE,
+        0.05,
+        "OAUTHBEARER between brokers: maximum share of a token's life that is added at random to the time of its "
+        "renewal.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.login.refresh.min.period.seconds",
+        _T.SHORT,
+        60,
+        "OAUTHBEARER between brokers: minimum time in seconds from a token to its renewal, unless its life is shorter "
+        "than this and sasl.login.refresh.buffer.seconds together.",
+        scope=_BROKER,
+        fixed=True,
+    ),
+    Setting(
+        "sasl.login.refresh.buffer.seconds",
+        _T.SHORT,
+        300,
+        "OAUTHBEARER between brokers: time in seconds before a token's end by which another one is requested, unless "
+        "its life is shorter than this and sasl.login.refresh.min.period.seconds together.",
+        scope=_BROKER,
+        fixed=True,
     ),
     Setting(
         "sasl.kerberos.service.name",

@@ -179,7 +179,7 @@ def profiles(files: _Files, issuer: oidc_issuer.Issuer, directory: Path) -> dict
         ),
         "ssl": Profile(
             "SSL",
-            ("0097", "0133"),
+            ("0097",),
             {**files.broker, "listener.name.clients.ssl.client.auth": "required"},
             files.client,
             {**files.environment, "SSL_client_auth": "required"},

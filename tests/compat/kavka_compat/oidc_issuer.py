@@ -43,6 +43,8 @@ class Issuer:
 
     def __init__(self) -> None:
         self.url = ""
+        self.lifetime_s = LIFETIME_S
+        self.granted_tokens = 0
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._clients_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
@@ -81,6 +83,7 @@ class Issuer:
         expected = b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         if form.get("grant_type") != "client_credentials" or authorization != f"Basic {expected}":
             raise PermissionError("invalid_client")
+        self.granted_tokens += 1
         return self._answer(self._token(CLIENT))
 
     def described(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -99,8 +102,9 @@ class Issuer:
             raise PermissionError(f"invalid_grant {error}") from None
         return str(claims["sub"])
 
-    def _token(self, user: str, lifetime_s: int = LIFETIME_S) -> str:
+    def _token(self, user: str, lifetime_s: int = 0) -> str:
         now = int(time.time())
+        lifetime_s = lifetime_s or self.lifetime_s + 1  # `now` is up to a second ago
         claims = {
             "iss": self.url,
             "aud": AUDIENCE,
@@ -112,9 +116,8 @@ class Issuer:
         }
         return jwt.encode(claims, self._key, "RS256", headers={"kid": "one"})
 
-    @staticmethod
-    def _answer(token: str) -> dict[str, Any]:
-        return {"access_token": token, "token_type": "Bearer", "expires_in": LIFETIME_S}
+    def _answer(self, token: str) -> dict[str, Any]:
+        return {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_s}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -142,6 +142,13 @@ class BrokerConfig:
                 "ssl.principal.mapping.rules makes names of certificates"
             )
             raise InvalidSetting("principal.builder.class", builder, reason)
+        callback = self.optional("client.quota.callback.class")
+        if callback:
+            reason = (
+                "classes of Java do not run here, and clients would have other quotas than theirs; remove the setting "
+                "to use those of `kavka configs`"
+            )
+            raise InvalidSetting("client.quota.callback.class", callback, reason)
 
     def _check_znode_access(self) -> None:
         """Raise InvalidSetting where znodes were to be protected for an identity that the broker would not have."""

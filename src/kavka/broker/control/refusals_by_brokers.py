@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from kavka.core.sasl.oauthbearer import OAUTHBEARER
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.net.bounded_log import SpacedLog
 from kavka.net.peer_security import TlsHandshakeFailed
@@ -38,6 +39,11 @@ class RefusalsByBrokers:
 def remedy_of(error: Exception) -> str | None:
     """Return what to do about a refusal; None for a failure that may pass by itself."""
     if isinstance(error, AuthenticationFailed):
+        if error.mechanism == OAUTHBEARER:
+            return (
+                "look at the token of this broker (issuer, audience, expiry, sub), and at sasl.oauthbearer.* of that "
+                "broker's listener, whose log says why"
+            )
         return (
             "look at user and password of this broker (sasl.jaas.config of the listener between brokers), and whether "
             "that user exists (kavka configs --describe --entity-type users)"

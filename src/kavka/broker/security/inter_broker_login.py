@@ -1,6 +1,6 @@
 """This broker's own authentication to other brokers, through a listener with SASL between them.
 
-User and password, or principal and key tab, are those of the listener's login module for
+User and password, principal and key tab, or what tokens are got by, are those of the listener's login module for
 `sasl.mechanism.inter.broker.protocol`, as in Apache Kafka, or of `sasl.jaas.config`.
 """
 
@@ -13,13 +13,15 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.security.sasl_mechanisms import jaas_login, parsed_login
 from kavka.core.sasl.gssapi import GSSAPI
 from kavka.core.sasl.jaas import JaasLogin
-from kavka.core.sasl.mechanisms import PASSWORD_MECHANISMS
+from kavka.core.sasl.mechanisms import MECHANISMS
+from kavka.core.sasl.oauthbearer import OAUTHBEARER
 from kavka.net.peer_security import SaslLogin
 from kavka.net.sasl_login import password_login
 from kavka.settings.declaration import InvalidSetting
 
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
-_BETWEEN_BROKERS: Final = (*PASSWORD_MECHANISMS, GSSAPI)
+_OWN_TOKENS: Final = ("clientId", "unsecuredLogin")
+"""Options of OAuthBearerLoginModule by which a broker gets its own tokens; others say how it checks clients'."""
 
 
 def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
@@ -34,10 +36,10 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         return None
     settings = context.effective_configs.listener(name)
     mechanism = settings.text(_MECHANISM).upper()
-    if mechanism not in _BETWEEN_BROKERS:
+    if mechanism not in MECHANISMS:
         reason = (
             f"kavka does not support {mechanism} between brokers, which reach each other by the listener {name}: set "
-            f"{_MECHANISM} to one of {', '.join(_BETWEEN_BROKERS)}"
+            f"{_MECHANISM} to one of {', '.join(MECHANISMS)}"
         )
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     enabled = [each.upper() for each in settings.items("sasl.enabled.mechanisms")]
@@ -49,6 +51,11 @@ def inter_broker_login(context: BrokerContext) -> SaslLogin | None:
         raise InvalidSetting(_MECHANISM, mechanism, reason)
     if mechanism == GSSAPI:
         return _kerberos(context, settings)
+    if mechanism == OAUTHBEARER:
+        from kavka.broker.security.bearer_login import broker_bearer_login
+
+        login = _bearer_module(settings)
+        return broker_bearer_login(settings, login, context.clock, context.random)
     login = _login(settings, mechanism, "username")
     options = {} if login is None else login.options
     user, password = options.get("username"), options.get("password")
@@ -67,6 +74,16 @@ def _login(settings: ListenerSettings, mechanism: str, needed: str) -> JaasLogin
     general = settings.general(JAAS)
     if general is not None and (login is None or needed not in login.options):
         return parsed_login(JAAS, general, mechanism)
+    return login
+
+
+def _bearer_module(settings: ListenerSettings) -> JaasLogin | None:
+    """Return the listener's login module; the general one where that says nothing about this broker's own tokens."""
+    login = jaas_login(settings, OAUTHBEARER)
+    general = settings.general(JAAS)
+    names = () if login is None else login.options
+    if general is not None and not any(name.startswith(_OWN_TOKENS) for name in names):
+        return parsed_login(JAAS, general, OAUTHBEARER)
     return login
 
 

@@ -17,5 +17,3 @@ LOGIN_MODULES: Final = {
     GSSAPI: "com.sun.security.auth.module.Krb5LoginModule",
 }
 MECHANISMS: Final = tuple(LOGIN_MODULES)
-PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
-"""Those of a user and a password, by which brokers authenticate to each other."""

@@ -3,9 +3,9 @@
     accepted -> waits for the client <-> OpenSSL's step on a thread -> done: a transport | failed: closed
 
 A step is a signature or the check of a chain: a millisecond or several, in which OpenSSL leaves the interpreter to
-others. Two threads do the steps of all clients, in order. Beyond the bound of handshakes in progress one is given up,
-the oldest of the address that has most: a client that means it needs milliseconds, so it gets through while an attacker
-holds all places.
+others. Two threads do the steps of all clients, each address in turn. Beyond the bound of handshakes in progress one is
+given up, the oldest of the address that has most: a client that means it needs milliseconds, so it gets through while
+an attacker holds all places.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 from kavka.io import BufferedProtocol, ServerTls
 from kavka.net.tls.failures import server_reason
+from kavka.net.tls.handshake_steps import HandshakeSteps
 from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
 from kavka.net.transport import host_of, least_missed, name_of
 
@@ -43,7 +43,7 @@ class Handshakes:
         self.make = make
         self.send_queue_bytes = send_queue_bytes
         self.loop = asyncio.get_running_loop()
-        self.pool = ThreadPoolExecutor(_THREADS, "kavka-tls-handshake")
+        self.steps = HandshakeSteps(_THREADS)
         self.open: dict[Handshake, None] = {}
         """Those in progress, the oldest first."""
         self.scratch = bytearray(SCRATCH_BYTES)
@@ -79,7 +79,7 @@ class Handshakes:
             timer.cancel()
             sock.close()
         self._held.clear()
-        self.pool.shutdown(wait=False, cancel_futures=True)
+        self.steps.close()
 
 
 class Handshake:
@@ -98,7 +98,6 @@ class Handshake:
         self._session = TlsSession(owner.tls.context(), owner.scratch)
         self._received = 0
         self._unsent = b""
-        self._running: asyncio.Future[None] | None = None
         self._is_closed = False
         owner.open[self] = None
         self._timer = self._loop.call_later(owner.tls.handshake_timeout_ms / 1000, self._time_out)
@@ -127,17 +126,17 @@ class Handshake:
         self._received += len(data)
         self._loop.remove_reader(self._descriptor)
         self._session.incoming.write(data)
-        self._step()
+        self._owner.steps.add(self)
 
-    def _step(self) -> None:
-        shake = self._session.object.do_handshake
-        self._running = self._loop.run_in_executor(self._owner.pool, shake)
-        self._running.add_done_callback(self._stepped)
+    def run(self) -> None:
+        """Do the next step, on a thread."""
+        if not self._is_closed:
+            self._session.object.do_handshake()
 
-    def _stepped(self, future: asyncio.Future[None]) -> None:
-        if self._is_closed or future.cancelled():
+    def ran(self, error: BaseException | None) -> None:
+        """Send what a step wrote, and wait for the next, or end by what it raised."""
+        if self._is_closed:
             return
-        error = future.exception()
         self._unsent += self._session.outgoing.read()
         try:
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
@@ -198,7 +197,6 @@ class Handshake:
         self._is_closed = True
         self._owner.open.pop(self, None)
         self._timer.cancel()
-        if self._running is not None:
-            self._running.cancel()  # a step that has not begun
+        self._owner.steps.discard(self)
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
