@@ -26,7 +26,7 @@ PROFILES = {
 """The tests of each kind of listener, by number."""
 LACKING = {"ssl": set(librdkafka_security.LACKING)}
 PLACE = "Expected _SSL or _ALL_BROKERS_DOWN error codes, got: Local: Broker transport failure"
-"""Where those fail, at Apache Kafka 3.9 as well."""
+"""The message of those, as at Apache Kafka 3.9."""
 
 
 @pytest.fixture(scope="module")
