@@ -11,7 +11,6 @@ from kavka.errors import ErrorCode
 from kavka.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from kavka.broker.requests.policies import Refusal
     from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 
 SUPPORTED_APIS: Final = (
@@ -175,8 +174,8 @@ class ServedApi:
         self.request: type = api.request()
         self.response: type = api.response()
         self.handle = handle
-        self.refusal: Refusal | None = None
-        """What may refuse its requests before they are handled."""
+        self.refusal: Handler | None = None
+        """Called before `handle`; the response that refuses a request as a whole, or None."""
         carries_records = key in (ApiKey.PRODUCE, ApiKey.FETCH)
         self.small_bytes = _SMALL_BYTES_WITH_RECORDS if carries_records else _SMALL_BYTES
         self.bound = api_bound(key, max_decoded)
