@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
-from weakref import ref
 
 from kavka.core.sasl.exchange import SaslError
 from kavka.io import Clock, Random
 from kavka.net.bearer_tokens import BearerToken, Source
 from kavka.net.bounded_log import SpacedLog
+from kavka.net.renewal import call_later_weakly, renewal_share
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -55,8 +54,7 @@ class RefreshTimes:
 
         Minimum period and buffer have no effect where the life is shorter than both together.
         """
-        share = self.window_factor + self.window_jitter * chance
-        delay_ms = int(life_ms * min(1.0, max(0.0, share)))
+        delay_ms = int(life_ms * renewal_share(self.window_factor, self.window_jitter, chance))
         least_ms, buffer_ms = self.min_period_s * 1000, self.buffer_s * 1000
         if life_ms >= least_ms + buffer_ms:
             delay_ms = max(least_ms, min(delay_ms, life_ms - buffer_ms))
@@ -132,8 +130,7 @@ class RenewedToken:
             delay_ms = self._times.delay_ms(life_ms, self._random.random())
         if self._timer is not None:
             self._timer.cancel()  # of a token that ended before its renewal was due
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(delay_ms / 1000, _due, ref(self))
+        self._timer = call_later_weakly(asyncio.get_running_loop(), delay_ms, self.renew)
 
     def _warn(self, delay_ms: int) -> None:
         if self._log.is_due():
@@ -145,10 +142,3 @@ class RenewedToken:
                 max(0, valid_ms) // 1000,
                 delay_ms,
             )
-
-
-def _due(found: Callable[[], RenewedToken | None]) -> None:
-    """Get another token, if there is anything that needs it."""
-    token = found()
-    if token is not None:
-        token.renew()

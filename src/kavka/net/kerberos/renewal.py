@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, Protocol
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from kavka.core.sasl.exchange import SaslError
 from kavka.io import Random
 from kavka.net.bounded_log import SpacedLog
+from kavka.net.renewal import call_later_weakly, renewal_share
 from kavka.values import frozen
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class RenewalTimes:
 
         With tickets so short that this is behind their end, the next connection gets others.
         """
-        share = min(1.0, max(0.0, self.window_factor + self.jitter * chance))
+        share = renewal_share(self.window_factor, self.jitter, chance)
         return max(int(valid_ms * share), self.min_before_relogin_ms, _LEAST_MS)
 
 
@@ -105,7 +105,7 @@ class Renewals:
 
     def _set_timer(self, delay_ms: int) -> None:
         assert self._loop is not None
-        self._loop.call_later(delay_ms / 1000, _due, ref(self))
+        call_later_weakly(self._loop, delay_ms, self.renew)
 
     def renew(self) -> None:
         """Get them now, on the thread, if there is a connection by them."""
@@ -137,10 +137,3 @@ class Renewals:
         if self._log.is_due():
             what = "Kerberos tickets not renewed, valid_s=%d reason=%s"
             self._log.write(what, self._tickets.valid_ms // 1000, reason)
-
-
-def _due(renewals: Callable[[], Renewals | None]) -> None:
-    """Renew, if there is anything that needs the tickets."""
-    found = renewals()
-    if found is not None:
-        found.renew()
