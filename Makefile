@@ -100,7 +100,7 @@ bench-failover: ## how long no client is served when a broker dies, stops or sta
 
 bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
-	$(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
+	PYTHONPATH=tests/compat $(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
 bench-connections: ## 10,000 idle connections, slow readers, half-sent requests, half-open TLS handshakes: memory, and the latency of others
 	@scripts/setup.sh test

@@ -14,7 +14,7 @@ the CPU time of the broker:
     stop after nothing                none of the logs has changed
     deletion                          of every topic, until Metadata shows none
 
-Run: .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--directory PATH]
+Run: PYTHONPATH=tests/compat .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--directory PATH]
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from kavka.client.admin import Admin, NewTopic
 from kavka.wire.frame import decode_response, encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
 from kavka.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kavka_compat.processes import process_cpu_s
 
 METADATA_VERSION = 12
 IDLE_S = 10
@@ -92,8 +93,7 @@ class Broker:
     def cpu_s(self) -> float:
         """Seconds of CPU, of the user and of the system, since its start."""
         assert self._process is not None
-        clock = (~self._process.pid << 3) | 2  # of clock_getcpuclockid(3), in nanoseconds
-        return time.clock_gettime(clock)
+        return process_cpu_s(self._process.pid)
 
     @property
     def resident_mib(self) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from kavka.client.admin import NewTopic
 from kavka.console.options import ConsoleOptions
 from kavka.testing.local_cluster import LocalCluster
 from support.access import AUTHORIZER
-from support.browser import axe_script, elsewhere, opened, run_chromium, serving
+from support.browser import NEEDS_CHROMIUM, axe_script, elsewhere, opened, run_chromium, serving
 from support.console import Cluster, console
 from support.console_access import access
 from support.console_pages import ADDRESSES, NO_PAGE, RULES, fill, open_transactions
@@ -30,9 +29,7 @@ from support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(
-        shutil.which("chromium") is None, reason="no chromium: apt install chromium"
-    ),
+    NEEDS_CHROMIUM,
 ]
 
 PATHS = {

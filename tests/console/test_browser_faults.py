@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +13,13 @@ from kavka.client import blocking
 from kavka.client.admin import NewTopic
 from kavka.console.options import ConsoleOptions
 from kavka.testing.local_cluster import REGISTRY, LocalCluster
-from support.browser import elsewhere, opened, run_chromium, serving
+from support.browser import NEEDS_CHROMIUM, elsewhere, opened, run_chromium, serving
 from support.console import Cluster
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(
-        shutil.which("chromium") is None, reason="no chromium: apt install chromium"
-    ),
+    NEEDS_CHROMIUM,
 ]
 
 LONG_MS = 60_000

@@ -82,6 +82,24 @@ def test_a_range_with_a_hole_is_not_cached(
     file.close()
 
 
+def test_a_kernel_that_does_not_count_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def refuse(*of: int) -> int:
+        asked.append(of)
+        return -1
+
+    monkeypatch.setattr("kavka.storage.disk.os_disk.cached_pages", refuse)
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.write_at(bytes(300_000), 0)
+    assert file.is_cached(300_000, 0)
+    assert file.is_cached(300_000, 0)
+    assert asked == [(file.fileno(), 0, 300_000)]
+    file.close()
+
+
 def test_one_missing_page_between_the_probes_is_seen_where_the_kernel_counts(
     disk_directory: Path,
 ) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
 from kavka.console.application import create_application
@@ -18,6 +19,9 @@ from kavka.console.options import ConsoleOptions
 from kavka.console.server import address_of, listen
 from kavka_compat.programs import install_node
 
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    shutil.which("chromium") is None, reason="no chromium: apt install chromium"
+)
 AXE = Path(__file__).parent.parent / "console" / "axe"
 STOPPED = ("htmx:afterRequest", "htmx:sendAbort")
 """htmx's messages about a request that the reader has stopped."""

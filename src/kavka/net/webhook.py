@@ -4,7 +4,7 @@ Redirects are not followed: a webhook is where its configuration says.
 
 outcome                                             verdict       meaning
 2xx                                                 delivered     the endpoint has it
-no response, 408, 425, 429, 502, 503, 504             unavailable   try again, without an end: others would not arrive
+no response, 408, 425, 429, 502, 503, 504           unavailable   try again, without an end: others would not arrive
 400, 413, 415, 422                                  refused       give up: the endpoint will never take this one
 any other (a redirect, 401, 404, 500, ...)          failed        try again for a time, then give up
 """

@@ -94,7 +94,7 @@ class Found(NamedTuple):
 class GroupTracker:
     """All groups. For each look: `look`, then `found` with times that were looked up, then `figures`.
 
-    `at_s` are seconds of a clock that is never set.
+    `at_s` are seconds of the monotonic clock.
     """
 
     def __init__(self) -> None:

@@ -54,13 +54,13 @@ class Looks:
         # After the offsets: a lag is never below what it was.
         ends = await self._find_ends(topics)
         await self._look_at_log_dirs(topics)
-        # Durations and rates are by a clock that nobody sets.
-        at_s, steady_s = time.time(), time.monotonic()
-        rates, brokers_in = self._ends.look(steady_s, topics, ends)
-        self._groups.look(steady_s, groups, ends)
-        await self._look_up_times(at_s, steady_s)
+        # Durations and rates are by the monotonic clock: the other one may be set.
+        at_s, monotonic_s = time.time(), time.monotonic()
+        rates, brokers_in = self._ends.look(monotonic_s, topics, ends)
+        self._groups.look(monotonic_s, groups, ends)
+        await self._look_up_times(at_s, monotonic_s)
         shown = {
-            name: self._topic(steady_s, name, rates)
+            name: self._topic(monotonic_s, name, rates)
             for name, topic in topics.items()
             if not topic.is_internal
         }
@@ -71,12 +71,12 @@ class Looks:
             brokers=broker_rows(description, topics.values(), self._log_dirs),
             health=lacking(topics),
             topics=shown,
-            groups=self._groups.figures(steady_s, groups, ends, at_s),
+            groups=self._groups.figures(monotonic_s, groups, ends, at_s),
             brokers_in=brokers_in,
         )
 
-    def _topic(self, steady_s: float, name: str, rates: Mapping[str, float]) -> TopicFigures:
-        idle_s, is_known = self._ends.idle(steady_s, name)
+    def _topic(self, monotonic_s: float, name: str, rates: Mapping[str, float]) -> TopicFigures:
+        idle_s, is_known = self._ends.idle(monotonic_s, name)
         out = self._groups.topics_out.get(name, 0.0) if name in rates else None
         return TopicFigures(rates.get(name), out, self._sizes.get(name), idle_s, is_known)
 
@@ -129,8 +129,8 @@ class Looks:
         sizes = replica_sizes(self._log_dirs)
         self._sizes = {name: topic_size(topic, sizes) for name, topic in topics.items()}
 
-    async def _look_up_times(self, at_s: float, steady_s: float) -> None:
-        for some in _rounds(self._groups.wanted(steady_s, _MOST_TIMES)):
+    async def _look_up_times(self, at_s: float, monotonic_s: float) -> None:
+        for some in _rounds(self._groups.wanted(monotonic_s, _MOST_TIMES)):
             positions = {one.at: one.position for one in some}
             try:
                 answers = await self._cluster.ask(
@@ -144,7 +144,7 @@ class Looks:
                 lag = answers.get(one.at)
                 if isinstance(lag, Lag):
                     found.append((one, _found(lag, at_s)))
-            self._groups.found(steady_s, found)
+            self._groups.found(monotonic_s, found)
 
 
 def _found(lag: Lag, at_s: float) -> Found:

@@ -42,21 +42,20 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
 
 @cache
 def _cachestat() -> Callable[[int, int, int], int]:
-    """Return `cached_pages`: a call with buffers of its own, which only the loop's thread uses."""
+    """Return `cached_pages`."""
     import ctypes  # only large reads need it
 
-    asked = (ctypes.c_uint64 * 2)()  # position, length
-    counts = (ctypes.c_uint64 * 5)()  # cached, dirty, in writeback, evicted, recently evicted
     call = ctypes.CDLL(None).syscall
     call.argtypes = (
         *(ctypes.c_long, ctypes.c_int),
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint),
     )
     call.restype = ctypes.c_long
-    asked_at, counts_at = ctypes.addressof(asked), ctypes.addressof(counts)
+    asked_type = ctypes.c_uint64 * 2  # position, length
+    counts_type = ctypes.c_uint64 * 5  # cached, dirty, in writeback, evicted, recently evicted
 
     def count(fd: int, position: int, length: int) -> int:
-        asked[0], asked[1] = position, length
-        return counts[0] if call(_CACHESTAT, fd, asked_at, counts_at, 0) == 0 else -1
+        asked, counts = asked_type(position, length), counts_type()
+        return counts[0] if call(_CACHESTAT, fd, asked, counts, 0) == 0 else -1
 
     return count

@@ -40,12 +40,14 @@ def _page_span(length: int, position: int) -> int:
 class OsFile:
     """An open file of the operating system."""
 
-    __slots__ = ("_fd", "_probe")
+    __slots__ = ("_can_count", "_fd", "_probe")
 
     def __init__(self, fd: int) -> None:
         """Own the descriptor `fd`."""
         self._fd = fd
         self._probe: list[bytearray] | None = [bytearray(1)] if _RWF_NOWAIT else None
+        self._can_count = True
+        """False once the kernel did not count cached pages."""
 
     def write_at(self, data: Buffer, position: int) -> None:
         """Write all of `data` from byte `position` on (into the page cache)."""
@@ -90,11 +92,13 @@ class OsFile:
         if length <= 0:
             return True
         stride = _PROBE_STRIDE
-        if length > _PROBE_STRIDE:
+        if length > _PROBE_STRIDE and self._can_count:
             pages = cached_pages(self._fd, position, length)
-            if 0 <= pages < _page_span(length, position):
-                return False
-            stride = stride if pages < 0 else length
+            self._can_count = pages >= 0
+            if self._can_count:
+                if pages < _page_span(length, position):
+                    return False
+                stride = length
         try:
             for place in range(position, position + length, stride):
                 os.preadv(self._fd, probe, place, _RWF_NOWAIT)
