@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from kavka.client.admin.admin import Admin
 from kavka.console.alerts.service import Alerts
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.recorder import History
@@ -17,6 +18,8 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.registry import Registry
 from kavka.console.sampler import Sampler
 from kavka.console.sentences import Sentence
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,14 @@ class Services:
     history: History
     alerts: Alerts
     registry: Registry | None = None
+
+    async def change(
+        self, key: K, call: Callable[[Admin], Awaitable[Mapping[K, Exception | None]]]
+    ) -> None:
+        """Have one thing changed by the admin client. Raise its error in the outcomes, and as `cluster.ask`."""
+        refused = (await self.cluster.ask(call))[key]
+        if refused is not None:
+            raise refused
 
 
 Load = Callable[[Services, Arguments], Awaitable[Any]]

@@ -180,9 +180,7 @@ def _sentence(row: AclRow) -> Sentence:
 
 async def _create(services: Services, arguments: Arguments) -> Outcome:
     binding = _binding(arguments)
-    refused = (await services.cluster.ask(lambda admin: admin.create_acls([binding])))[binding]
-    if refused is not None:
-        raise refused
+    await services.change(binding, lambda admin: admin.create_acls([binding]))
     return Outcome(say("The ACL was added: {acl}.", acl=_sentence(acl_row(binding))), "/acls")
 
 

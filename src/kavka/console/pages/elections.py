@@ -132,12 +132,10 @@ async def _add_partitions(services: Services, arguments: Arguments) -> Outcome:
     if total is None:
         raise bad_request(say("total is missing: the number of partitions to have."))
     check = arguments.flag("check")
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.create_partitions({topic: NewPartitions(total)}, validate_only=check)
+    await services.change(
+        topic,
+        lambda admin: admin.create_partitions({topic: NewPartitions(total)}, validate_only=check),
     )
-    refused = outcomes[topic]
-    if refused is not None:
-        raise refused
     services.cluster.forget_topics()
     if check:
         return Outcome(

@@ -248,9 +248,7 @@ async def _delete(services: Services, arguments: Arguments) -> Outcome:
         "The group was not deleted: the confirmation is {typed!r}, not its id.", typed=typed
     )
     arguments.confirm(group_id, refusal, say("delete it"))
-    refused = (await services.cluster.ask(lambda admin: admin.delete_groups([group_id])))[group_id]
-    if refused is not None:
-        raise refused
+    await services.change(group_id, lambda admin: admin.delete_groups([group_id]))
     return Outcome(
         say("Group {group_id} was deleted, with its offsets.", group_id=group_id), "/groups"
     )

@@ -67,12 +67,9 @@ async def _change_setting(services: Services, arguments: Arguments) -> Outcome:
         else ConfigOp(name, arguments.text("value"))
     )
     resource = _resource(topic)
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.incremental_alter_configs({resource: [change]})
+    await services.change(
+        resource, lambda admin: admin.incremental_alter_configs({resource: [change]})
     )
-    refused = outcomes[resource]
-    if refused is not None:
-        raise refused
     message = (
         say("{name} of {topic} has its default again.", name=name, topic=topic)
         if is_reset
@@ -197,9 +194,7 @@ async def _delete(services: Services, arguments: Arguments) -> Outcome:
         "The topic was not deleted: the confirmation is {typed!r}, not its name.", typed=typed
     )
     arguments.confirm(topic, refusal, say("delete it"))
-    refused = (await services.cluster.ask(lambda admin: admin.delete_topics([topic])))[topic]
-    if refused is not None:
-        raise refused
+    await services.change(topic, lambda admin: admin.delete_topics([topic]))
     services.cluster.forget_topics()
     return Outcome(say("Topic {topic} was deleted, with all its records.", topic=topic), "/topics")
 

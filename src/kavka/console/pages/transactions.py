@@ -91,9 +91,7 @@ async def _end(services: Services, arguments: Arguments) -> Outcome:
     refusal = say("The transaction was not ended: the confirmation is not the transactional id.")
     arguments.confirm(name, refusal, say("end it"))
     await _describe(services, name)  # fencing an id that does not exist would make it
-    refused = (await services.cluster.ask(lambda admin: admin.fence_producers([name])))[name]
-    if refused is not None:
-        raise refused
+    await services.change(name, lambda admin: admin.fence_producers([name]))
     return Outcome(
         say("The producer of {name} was fenced, and its open transaction is aborted.", name=name),
         "/transaction?" + urlencode({"id": name}),

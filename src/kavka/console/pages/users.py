@@ -95,12 +95,7 @@ async def _set_password(services: Services, arguments: Arguments) -> Outcome:
 
 
 async def _alter(services: Services, change: ScramUpsertion | ScramDeletion) -> None:
-    outcomes = await services.cluster.ask(
-        lambda admin: admin.alter_user_scram_credentials([change])
-    )
-    refused = outcomes[change.user]
-    if refused is not None:
-        raise refused
+    await services.change(change.user, lambda admin: admin.alter_user_scram_credentials([change]))
 
 
 # The removal
