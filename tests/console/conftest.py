@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -21,3 +22,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def pages(cluster: Cluster) -> Iterator[TestClient]:
     with console(cluster.bootstrap) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    from support.browser import run_chromium
+
+    with run_chromium() as browser:
+        yield browser

@@ -20,7 +20,7 @@ from kavka.client.admin import NewTopic
 from kavka.console.options import ConsoleOptions
 from kavka.testing.local_cluster import LocalCluster
 from support.access import AUTHORIZER
-from support.browser import NEEDS_CHROMIUM, axe_script, elsewhere, opened, run_chromium, serving
+from support.browser import NEEDS_CHROMIUM, axe_script, elsewhere, opened, serving
 from support.console import Cluster, console
 from support.console_access import access
 from support.console_pages import ADDRESSES, NO_PAGE, RULES, fill, open_transactions
@@ -114,12 +114,6 @@ def address(
     )
     with serving(options) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with run_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

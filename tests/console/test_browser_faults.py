@@ -13,7 +13,7 @@ from kavka.client import blocking
 from kavka.client.admin import NewTopic
 from kavka.console.options import ConsoleOptions
 from kavka.testing.local_cluster import REGISTRY, LocalCluster
-from support.browser import NEEDS_CHROMIUM, elsewhere, opened, run_chromium, serving
+from support.browser import NEEDS_CHROMIUM, elsewhere, opened, serving
 from support.console import Cluster
 
 pytestmark = [
@@ -50,12 +50,6 @@ def address(cluster: LocalCluster) -> Iterator[str]:
     )
     with serving(options) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with run_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

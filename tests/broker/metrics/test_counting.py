@@ -41,6 +41,24 @@ MANAGER = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
+def join_request(**fields: Any) -> JoinGroupRequest:
+    """Return a request to join the group g, with other fields where they are given."""
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        **fields,
+    )
+
+
+async def find_coordinator(served: Served) -> None:
+    """Return when the group g has a coordinator."""
+    find = FindCoordinatorRequest(key="g")
+    await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
+
+
 def test_what_is_produced_and_fetched_is_counted_by_topic_and_for_all(run: Any, page: Any) -> None:
     async def story(served: Served) -> None:
         await served.topic("t")
@@ -220,15 +238,8 @@ def test_groups_are_counted_by_state(run: Any, page: Any) -> None:
     groups = "kafka_coordinator_group_groupmetadatamanager_"
 
     async def story(served: Served) -> None:
-        find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
-        join = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        await find_coordinator(served)
+        join = join_request()
         await eventually(lambda: served.send(join, 3), lambda response: not response.error_code)
         found = await page(served.broker)
         assert found[groups + "numgroups"] == 1
@@ -268,16 +279,8 @@ def test_commits_and_rebalances_of_groups_are_counted(run: Any, page: Any) -> No
 
     async def story(served: Served) -> None:
         await served.topic("t")
-        find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
-        join = JoinGroupRequest(
-            group_id="g",
-            group_instance_id="static",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        await find_coordinator(served)
+        join = join_request(group_instance_id="static")
         joined = await eventually(
             lambda: served.send(join, 5), lambda response: not response.error_code
         )
@@ -311,18 +314,10 @@ def test_a_rebalance_is_not_counted_when_all_members_leave_before_the_assignment
     run: Any, page: Any
 ) -> None:
     def join(member_id: str = "") -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id="g",
-            member_id=member_id,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        return join_request(member_id=member_id)
 
     async def story(served: Served) -> None:
-        find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda response: not response.error_code)
+        await find_coordinator(served)
         leader = await eventually(
             lambda: served.send(join(), 3), lambda response: not response.error_code
         )
@@ -355,15 +350,8 @@ def test_a_rebalance_whose_assignment_is_committed_after_its_timeout_is_counted_
     shown = "kafka_server_group_coordinator_metrics_group_completed_rebalance_count"
 
     async def story(served: Served) -> None:
-        find = FindCoordinatorRequest(key="g")
-        await eventually(lambda: served.send(find, 2), lambda answer: not answer.error_code)
-        join = JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
+        await find_coordinator(served)
+        join = join_request()
         joined = await eventually(
             lambda: served.send(join, 3), lambda answer: not answer.error_code
         )
