@@ -12,6 +12,7 @@ import pytest
 from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.security.acl_store import UnreadableAcls
 from kavka.broker.security.authorizer import AclAuthorizer
+from kavka.core.access.entries import Principal
 from kavka.core.access.names import AclOperation
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import InvalidSetting
@@ -215,6 +216,30 @@ def test_hosts_denials_and_the_default_are_obeyed(run: Run) -> None:
         assert codes == {"open": 0, "shut": refused, "near": 0, "far": refused}
 
     run(story, **SETTINGS, allow__everyone__if__no__acl__found="true")
+
+
+def test_what_a_connection_was_allowed_ends_with_the_acl_and_with_its_principal(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        await create_acls(served, "User:alice Write Topic:t", "User:bob Describe Topic:t")
+        client = await connected_as(served, "alice")
+        state = list(served.broker.dispatcher.connections.values())[-1]
+
+        async def code() -> int:
+            return int((await client.produce("t", b"1")).error_code)
+
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert [await code(), await code()] == [0, 0]
+        state.session.principal = Principal("User", "bob")
+        assert [await code(), await code()] == [refused, refused]
+        state.session.principal = Principal("User", "alice")
+        assert [await code(), await code()] == [0, 0]
+        await deleted(served, {"principal_filter": "User:alice"})
+        assert [await code(), await code()] == [refused, refused]
+        await create_acls(served, "User:alice Write Topic:t")
+        assert await code() == 0
+
+    run(story, **SETTINGS)
 
 
 def test_a_fetch_that_waits_is_refused_when_its_acl_is_taken_away(run: Run) -> None:

@@ -425,4 +425,8 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
 def _may_list(context: RequestContext, topic: str) -> bool:
     """Return whether the client may describe a topic, without an entry in the audit if not."""
     authorizer = context.authorizer
-    return authorizer is None or authorizer.allows(_DESCRIBE, _TOPIC, topic)
+    return (
+        authorizer is None
+        or authorizer.session.decisions.get((_DESCRIBE, _TOPIC, topic))
+        or authorizer.allows(_DESCRIBE, _TOPIC, topic)
+    )

@@ -41,7 +41,7 @@ def families(sources: MetricsSources) -> Iterator[Family]:
     authorizer = access_control.authorizer
     if authorizer is not None:
         counts = [(_ALLOWED, authorizer.allowed), (_DENIED, authorizer.denied)]
-        help = "Decisions about an operation on one resource; a request may need many."
+        help = "Decisions about an operation on one resource; what a connection was allowed once is not counted again."
         yield counter("kavka_authorizer_decisions_total", help, counts)
     if access_control.acls is not None:
         help = "ACLs that are in force."

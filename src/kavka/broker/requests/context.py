@@ -103,7 +103,11 @@ class RequestContext:
         `is_asked` is false where the client did not ask for it by name, so that a refusal is no attempt at access.
         """
         authorizer = self.authorizer
-        if authorizer is None or authorizer.allows(operation, resource, name):
+        if (
+            authorizer is None
+            or authorizer.session.decisions.get((operation, resource, name))
+            or authorizer.allows(operation, resource, name)
+        ):
             return True
         if is_asked and authorizer.denied is not None:
             authorizer.denied(self, operation, resource, name)

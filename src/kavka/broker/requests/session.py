@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kavka.core.access.entries import ANONYMOUS, Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
-    from kavka.core.access.rules import Decisions
     from kavka.net.connection import Connection, ResponseSlot
 
 __all__ = [
     "ANONYMOUS",
     "CLUSTER_NAME",
+    "NO_DECISIONS",
     "AclOperation",
     "AclResourceType",
     "Allows",
     "AllowsAny",
     "ConnectionAuthorizer",
+    "Decisions",
     "Ended",
     "Principal",
     "Session",
 ]
+
+
+Decisions = Mapping[tuple[AclOperation, AclResourceType, str | None], bool]
+"""What was decided for one principal at one host; what is not there is to be decided."""
+NO_DECISIONS: Final[Decisions] = {}
 
 
 class SessionRefused(Exception):
@@ -56,11 +62,11 @@ class Session:
     """The security session of one connection."""
 
     __slots__ = (
+        "_principal",
         "decisions",
         "host",
         "is_authenticated",
         "listener_name",
-        "principal",
         "protocol",
         "quota_client",
         "sasl",
@@ -82,7 +88,7 @@ class Session:
         self.listener_name = listener_name
         self.protocol = protocol
         self.host = host
-        self.principal = principal
+        self._principal = principal
         self.is_authenticated = is_authenticated
         self.sasl: SaslState | None = None
         """None through a listener without SASL."""
@@ -92,10 +98,20 @@ class Session:
         """True from the first authentication on, also while the client authenticates again."""
         self.token_id: str | None = None
         """The delegation token by which the principal is authenticated; None where it is not by one."""
-        self.decisions: tuple[Principal, Decisions] | None = None
-        """The authorizer's memory of the session, for the principal that it had then."""
+        self.decisions: Decisions = NO_DECISIONS
+        """The authorizer's memory of what it decided for the principal; it changes with the ACLs."""
         self.quota_client: Any = None
         """The quotas' memory of the session, for the client that it had then."""
+
+    @property
+    def principal(self) -> Principal:
+        """The client, as far as it is known by now."""
+        return self._principal
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self._principal = principal
+        self.decisions = NO_DECISIONS
 
 
 Ended = Callable[[Session, str, str | None], None]
@@ -109,7 +125,7 @@ AllowsAny = Callable[[Session, AclOperation, AclResourceType], bool]
 class ConnectionAuthorizer:
     """The authorizer as handlers use it, by their `RequestContext`: for the session of their request's connection."""
 
-    __slots__ = ("_allows_any", "_session", "allows", "denied")
+    __slots__ = ("_allows_any", "allows", "denied", "session")
 
     def __init__(
         self,
@@ -122,9 +138,10 @@ class ConnectionAuthorizer:
         self.allows: Callable[[AclOperation, AclResourceType, str], bool] = partial(allows, session)
         """Return whether the client may do this with the resource of this name."""
         self._allows_any = allows_any
-        self._session = session
+        self.session = session
+        """Its `decisions` are looked at first, without a call: this is done for each small request."""
         self.denied = denied
 
     def allows_any(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the client may do this with any resource of the type."""
-        return self._allows_any is not None and self._allows_any(self._session, operation, resource)
+        return self._allows_any is not None and self._allows_any(self.session, operation, resource)

@@ -22,11 +22,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kavka.broker.configs.broker_config import ACL_AUTHORIZER, BrokerConfig
-from kavka.broker.requests.session import Session
+from kavka.broker.requests.session import NO_DECISIONS, Session
 from kavka.broker.security.user_classes import make_user_object
-from kavka.core.access.entries import Principal, parse_super_users
+from kavka.core.access.entries import parse_super_users
 from kavka.core.access.names import AclOperation, AclResourceType
-from kavka.core.access.rules import AccessRules, Decisions
+from kavka.core.access.rules import AccessRules
 from kavka.settings.declaration import InvalidSetting
 
 log = logging.getLogger(__name__)
@@ -51,37 +51,27 @@ class AclAuthorizer:
         default = config.flag("allow.everyone.if.no.acl.found")
         self.rules = AccessRules(super_users, allows_without_rules=default)
         self.allowed = 0
+        """Decisions since the start, without those that a session has in mind."""
         self.denied = 0
-        """Decisions since the start."""
 
     def allows(
         self, session: Session, operation: AclOperation, resource: AclResourceType, name: str
     ) -> bool:
         """Return whether the session's principal may do this with a resource."""
-        known = session.decisions
-        if known is None or known[0] is not session.principal:
-            known = self._begin(session)
-        allowed = known[1].get((operation, resource, name))
-        if allowed is None:
-            allowed = self.rules.allows(session.principal, session.host, operation, resource, name)
+        principal, host = session.principal, session.host
+        if session.decisions is NO_DECISIONS:
+            session.decisions = self.rules.decisions(principal, host)
+        allowed = self.rules.allows(principal, host, operation, resource, name)
         if allowed:
             self.allowed += 1
         else:
             self.denied += 1
         return allowed
 
-    def _begin(self, session: Session) -> tuple[Principal, Decisions]:
-        """Begin to remember in a session what is decided for its principal."""
-        principal = session.principal
-        known = session.decisions = (principal, self.rules.decisions(principal, session.host))
-        return known
-
     def allows_any(
         self, session: Session, operation: AclOperation, resource: AclResourceType
     ) -> bool:
         """Return whether the session's principal may do this with any resource of a type."""
-        if session.decisions is None or session.decisions[0] is not session.principal:
-            self._begin(session)
         return self.rules.allows_any(session.principal, session.host, operation, resource)
 
     async def start(self) -> None:
