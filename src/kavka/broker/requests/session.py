@@ -29,7 +29,7 @@ __all__ = [
 
 
 Decisions = Mapping[tuple[AclOperation, AclResourceType, str | None], bool]
-"""What was decided for one principal at one host; what is not there is to be decided."""
+"""The decisions for one principal at one host; those that are missing are to be made."""
 NO_DECISIONS: Final[Decisions] = {}
 
 
