@@ -12,6 +12,7 @@ from weakref import ref
 import pytest
 
 from kavka.core.sasl.exchange import SaslError
+from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.net.bearer_renewal import RefreshTimes, RenewedToken, TokenUnavailable
 from kavka.net.bearer_tokens import BearerToken, TokenEndpoint, endpoint_source
 from kavka.net.clock import SystemClock
@@ -216,6 +217,45 @@ def test_a_token_whose_life_is_no_number_has_a_short_one(seconds: bytes) -> None
     assert asked(body) == BearerToken("a", 1_060_000)
 
 
+@pytest.mark.parametrize(
+    ("claimed_s", "seconds", "end_ms"),
+    [
+        (1_030, b"60", 1_030_000),
+        (1_090, b"60", 1_060_000),
+        (1_090.5, b"null", 1_090_500),
+        ("soon", b"30", 1_030_000),
+        (True, b"30", 1_030_000),
+        (1e300, b"30", 1_030_000),
+    ],
+)
+def test_a_tokens_life_ends_with_its_claim_or_with_what_the_endpoint_says(
+    claimed_s: object, seconds: bytes, end_ms: int
+) -> None:
+    text = encode_unsecured({"sub": "a", "exp": claimed_s})
+    body = b'{"access_token": "%s", "expires_in": %s}' % (text.encode(), seconds)
+    assert asked(b"HTTP/1.1 200 OK\r\n\r\n" + body) == BearerToken(text, end_ms)
+
+
+def test_an_endpoint_that_connects_and_says_nothing_is_given_up() -> None:
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.close()
+
+    async def story() -> None:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/", "a", "b", None, 60, 0.01)
+            try:
+                with pytest.raises(TimeoutError):
+                    await endpoint_source(endpoint, TurnedClock())()
+            finally:
+                ended.set()
+
+    ended = asyncio.Event()
+    asyncio.run(story())
+
+
 def asked(response: bytes) -> BearerToken:
     """Return the token of an endpoint with this response."""
 
@@ -228,7 +268,7 @@ def asked(response: bytes) -> BearerToken:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/", "a", "topsecret", None, 60)
+            endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/", "a", "topsecret", None, 60, 60)
             assert "topsecret" not in repr(endpoint)
             return await endpoint_source(endpoint, TurnedClock())()
 
@@ -240,4 +280,4 @@ def asked(response: bytes) -> BearerToken:
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="Expected an http or https URL"):
-        endpoint_source(TokenEndpoint(url, "a", "b", None, 1), TurnedClock())
+        endpoint_source(TokenEndpoint(url, "a", "b", None, 1, 1), TurnedClock())

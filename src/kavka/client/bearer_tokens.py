@@ -97,8 +97,9 @@ def _of_endpoint(config: Config, options: Mapping[str, str], url: str, clock: Cl
         missing = "sasl.oauthbearer.client.secret" if client else "sasl.oauthbearer.client.id"
         reason = "The token endpoint needs it, or clientId and clientSecret in sasl.jaas.config"
         raise InvalidSetting(missing, None, reason)
-    timeout_s = config.integer("sasl.login.connect.timeout.ms") / 1000
-    return endpoint_source(TokenEndpoint(url, client, secret, scope, timeout_s), clock)
+    connect_s = config.integer("sasl.login.connect.timeout.ms") / 1000
+    read_s = config.integer("sasl.login.read.timeout.ms") / 1000
+    return endpoint_source(TokenEndpoint(url, client, secret, scope, connect_s, read_s), clock)
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -45,7 +45,10 @@ SASL: Final = [
             "OAUTHBEARER (librdkafka's name): true makes tokens without a signature. For tests only: anyone can "
             "make them."),
     Setting("sasl.login.connect.timeout.ms", _INT, 10_000,
-            "OAUTHBEARER: maximum time in milliseconds of a request to the token endpoint.", minimum=1),
+            "OAUTHBEARER: maximum time in milliseconds to connect to the token endpoint.", minimum=1),
+    Setting("sasl.login.read.timeout.ms", _INT, 10_000,
+            "OAUTHBEARER: maximum time in milliseconds to wait for each part of the token endpoint's response.",
+            minimum=1),
     Setting("sasl.kerberos.service.name", _TEXT, None,
             "GSSAPI: service name in the brokers' principals, before the slash; behind it is their host. Unset: "
             "kafka."),

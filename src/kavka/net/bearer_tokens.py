@@ -14,14 +14,20 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from http.client import HTTPException
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kavka.core.sasl.exchange import SaslError
-from kavka.core.sasl.unsecured_jwt import encode_unsecured, login_claims, login_extensions
+from kavka.core.sasl.unsecured_jwt import (
+    encode_unsecured,
+    expiry_ms,
+    login_claims,
+    login_extensions,
+)
 from kavka.io import Clock
 from kavka.settings.declaration import InvalidSetting
 from kavka.values import frozen
@@ -138,7 +144,9 @@ class TokenEndpoint:
     client: str
     secret: str
     scope: str | None
-    timeout_s: float
+    connect_timeout_s: float
+    read_timeout_s: float
+    """Of each part of the response."""
 
     def __repr__(self) -> str:
         """Show the address only."""
@@ -161,11 +169,11 @@ def endpoint_source(endpoint: TokenEndpoint, clock: Clock) -> Source:
 
     async def ask() -> BearerToken:
         request = Request(endpoint.url, urlencode(form).encode(), headers, method="POST")
-        document = await asyncio.to_thread(_post, request, endpoint.timeout_s)
+        document = await asyncio.to_thread(_post, request, endpoint)
         text, lifetime_s = document.get("access_token"), document.get("expires_in")
         if not isinstance(text, str):
             raise SaslError("the token endpoint's answer has no access_token")
-        return BearerToken(text, clock.now_ms() + _lifetime_ms(lifetime_s))
+        return BearerToken(text, _end_ms(text, lifetime_s, clock.now_ms()))
 
     return ask
 
@@ -181,12 +189,19 @@ def _check_address(url: str) -> None:
         raise InvalidSetting(ENDPOINT, url, "Expected an http or https URL")
 
 
-def _lifetime_ms(lifetime_s: object) -> int:
-    """Return the life of a token whose endpoint says it in seconds, as RFC 6749 recommends; else a short one."""
+def _end_ms(text: str, lifetime_s: object, now_ms: int) -> int:
+    """Return the end of a token's life: that of its claim `exp`, or of `expires_in` where this is earlier.
+
+    Apache Kafka reads `exp` only; RFC 6749 recommends `expires_in`. A token without either has a minute.
+    """
+    ends = []
     match lifetime_s:
         case int() | float() if not isinstance(lifetime_s, bool) and math.isfinite(lifetime_s):
-            return int(lifetime_s * 1000)
-    return 60_000
+            ends.append(now_ms + int(lifetime_s * 1000))
+    claimed = expiry_ms(text)
+    if claimed is not None:
+        ends.append(claimed)
+    return min(ends, default=now_ms + 60_000)
 
 
 class _NoRedirect(HTTPRedirectHandler):
@@ -196,11 +211,58 @@ class _NoRedirect(HTTPRedirectHandler):
         """Return nothing: the response fails as any other that is no token."""
 
 
-def _post(request: Request, timeout_s: float) -> dict[str, Any]:
+class _Connection(HTTPConnection):
+    """Has a timeout of its own once it is connected."""
+
+    read_timeout_s: float
+
+    def connect(self) -> None:
+        """Connect within `timeout`; then each read has `read_timeout_s`."""
+        super().connect()
+        self.sock.settimeout(self.read_timeout_s)
+
+
+class _TlsConnection(_Connection, HTTPSConnection):
+    """The same through TLS, whose handshake is part of connecting."""
+
+
+def _connected(
+    kind: type[_Connection], read_timeout_s: float, host: str, **given: Any
+) -> HTTPConnection:
+    made = kind(host, **given)
+    made.read_timeout_s = read_timeout_s
+    return made
+
+
+class _Http(HTTPHandler):
+    """Opens http addresses with a timeout for reading."""
+
+    def __init__(self, read_timeout_s: float) -> None:
+        super().__init__()
+        self._connect = partial(_connected, _Connection, read_timeout_s)
+
+    def http_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(self._connect, request)
+
+
+class _Https(HTTPSHandler):
+    """Opens https addresses alike."""
+
+    def __init__(self, read_timeout_s: float) -> None:
+        super().__init__()
+        self._connect = partial(_connected, _TlsConnection, read_timeout_s)
+
+    def https_open(self, request: Request) -> HTTPResponse:
+        return self.do_open(self._connect, request)
+
+
+def _post(request: Request, endpoint: TokenEndpoint) -> dict[str, Any]:
     """Return the endpoint's answer. Raise SaslError for a refusal, OSError when it is not reached."""
+    read_timeout_s = endpoint.read_timeout_s
+    opener = build_opener(_NoRedirect, _Http(read_timeout_s), _Https(read_timeout_s))
     try:
         # The scheme was checked.
-        with build_opener(_NoRedirect).open(request, timeout=timeout_s) as response:
+        with opener.open(request, timeout=endpoint.connect_timeout_s) as response:
             document = json.loads(response.read(_MAX_BYTES))
     except HTTPError as error:
         with error:

@@ -22,6 +22,7 @@ _OF_A_MECHANISM = (
     "sasl.login.refresh.min.period.seconds",
     "sasl.login.refresh.buffer.seconds",
     "sasl.login.connect.timeout.ms",
+    "sasl.login.read.timeout.ms",
     "sasl.login.retry.backoff.ms",
     "sasl.login.retry.backoff.max.ms",
     "sasl.oauthbearer.token.endpoint.url",

@@ -154,7 +154,6 @@ _TABLE: list[tuple[str, ValueType, Value]] = [
     ("controller.quorum.append.linger.ms", _T.INT, 25),
     ("controller.quorum.request.timeout.ms", _T.INT, 2_000),
     ("controller.quorum.retry.backoff.ms", _T.INT, 20),
-    ("sasl.login.read.timeout.ms", _T.INT, None),
 ]
 
 # What Kafka lets be changed while brokers run, with the least number that it may be.

@@ -149,8 +149,15 @@ SASL_SETTINGS: list[Setting] = [
         "sasl.login.connect.timeout.ms",
         _T.INT,
         None,
-        "OAUTHBEARER between brokers: maximum time in milliseconds to connect to the token endpoint, and to wait for "
-        "each part of its response. Unset: 10000.",
+        "OAUTHBEARER between brokers: maximum time in milliseconds to connect to the token endpoint. Unset: 10000.",
+        minimum=1,
+    ),
+    Setting(
+        "sasl.login.read.timeout.ms",
+        _T.INT,
+        None,
+        "OAUTHBEARER between brokers: maximum time in milliseconds to wait for each part of the token endpoint's "
+        "response. Unset: 10000.",
         minimum=1,
     ),
     Setting(

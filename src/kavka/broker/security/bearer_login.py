@@ -38,7 +38,7 @@ from kavka.settings.declaration import InvalidSetting
 log = logging.getLogger(__name__)
 
 _TIMEOUT_MS: Final = 10_000
-"""Of the token endpoint, where `sasl.login.connect.timeout.ms` is not set."""
+"""Of the token endpoint, where the settings name none."""
 
 
 def broker_bearer_login(
@@ -94,14 +94,19 @@ def _of_endpoint(
         reason = "the token endpoint needs the options clientId and clientSecret of this broker"
         jaas = settings.name_of(JAAS, OAUTHBEARER)
         raise InvalidSetting(jaas, "[hidden]" if options else "", reason)
-    timeout_ms = settings.value("sasl.login.connect.timeout.ms", OAUTHBEARER)
-    assert timeout_ms is None or isinstance(timeout_ms, int)
     if url.startswith("http:"):
         log.warning("the secret of this broker is sent without TLS url=%s", url)
-    timeout_s = (timeout_ms or _TIMEOUT_MS) / 1000
+    connect_s = _timeout_s(settings, "sasl.login.connect.timeout.ms")
+    read_s = _timeout_s(settings, "sasl.login.read.timeout.ms")
     return endpoint_source(
-        TokenEndpoint(url, client, secret, options.get("scope"), timeout_s), clock
+        TokenEndpoint(url, client, secret, options.get("scope"), connect_s, read_s), clock
     )
+
+
+def _timeout_s(settings: ListenerSettings, name: str) -> float:
+    timeout_ms = settings.value(name, OAUTHBEARER)
+    assert timeout_ms is None or isinstance(timeout_ms, int)
+    return (timeout_ms or _TIMEOUT_MS) / 1000
 
 
 def _times(settings: ListenerSettings) -> RefreshTimes:

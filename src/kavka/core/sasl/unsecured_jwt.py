@@ -179,6 +179,18 @@ def owner_of_signed(
     return TokenOwner(owner.user.strip(), owner.expires_ms, scope)
 
 
+def expiry_ms(token: str) -> int | None:
+    """Return when a token ends by its claim `exp`, milliseconds since 1970; None where it says nothing of it.
+
+    No signature is checked: this is for those who were given the token.
+    """
+    try:
+        ends = _decode(token)[1].get("exp")
+    except InvalidToken:
+        return None  # opaque: only its issuer can read it
+    return int(ends * 1000) if isinstance(ends, int | float) and _is_number(ends) else None
+
+
 def _owner(
     claims: Mapping[str, Any], principal_claim: str, now_ms: int, skew_ms: int
 ) -> TokenOwner:
