@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -17,6 +19,7 @@ from kavka.net.bearer_renewal import RefreshTimes, RenewedToken, TokenUnavailabl
 from kavka.net.bearer_tokens import BearerToken, TokenEndpoint, endpoint_source
 from kavka.net.clock import SystemClock
 from kavka.settings.declaration import InvalidSetting
+from support.tls import TlsFiles
 
 
 class TurnedClock(SystemClock):
@@ -256,7 +259,20 @@ def test_an_endpoint_that_connects_and_says_nothing_is_given_up() -> None:
     asyncio.run(story())
 
 
-def asked(response: bytes) -> BearerToken:
+def test_the_certificate_of_an_https_endpoint_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = TlsFiles(tmp_path)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(files.broker)
+    body = b'HTTP/1.1 200 OK\r\n\r\n{"access_token": "a", "expires_in": 1}'
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        asked(body, server)
+    monkeypatch.setenv("SSL_CERT_FILE", files.trust)
+    assert asked(body, server) == BearerToken("a", 1_001_000)
+
+
+def asked(response: bytes, tls: ssl.SSLContext | None = None) -> BearerToken:
     """Return the token of an endpoint with this response."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -265,10 +281,12 @@ def asked(response: bytes) -> BearerToken:
         writer.close()
 
     async def story() -> BearerToken:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
         async with server:
             port = server.sockets[0].getsockname()[1]
-            endpoint = TokenEndpoint(f"http://127.0.0.1:{port}/", "a", "topsecret", None, 60, 60)
+            scheme = "http" if tls is None else "https"
+            url = f"{scheme}://127.0.0.1:{port}/"
+            endpoint = TokenEndpoint(url, "a", "topsecret", None, 60, 60)
             assert "topsecret" not in repr(endpoint)
             return await endpoint_source(endpoint, TurnedClock())()
 
