@@ -24,7 +24,7 @@ class RequestTraffic:
         self.versions = [0] * versions
         """Number of requests of each version."""
         self.immediate = Timings()
-        """Of requests that were answered in their first stage: all of their time is local."""
+        """Of requests that were answered in the first stage, or the same millisecond: all of their time is local."""
         self.total: Timings | None = None
         """Of the others; with `local`, the first stage, and `remote`, the rest."""
         self.local: Timings | None = None

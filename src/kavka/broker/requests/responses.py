@@ -67,7 +67,10 @@ class Responses:
             self._wait(context, result)
             return
         if self._records_times:
-            self._account(context)
+            if self._tick_ms() == context.received_ms:
+                context.api.immediate.recent[0] += 1  # nearly always, so without another call
+            else:
+                self._account(context)
 
     def _wait(
         self, context: RequestContext, result: SecondStage | DeferredResponse | LastResponse
@@ -102,13 +105,10 @@ class Responses:
 
     def _account(self, context: RequestContext) -> None:
         took_ms = self._tick_ms() - context.received_ms
-        traffic = context.api.traffic
         if context.local_ms >= 0:
-            traffic.record_delayed(took_ms, context.local_ms)
-        elif took_ms:
-            traffic.immediate.record(took_ms)
+            context.api.traffic.record_delayed(took_ms, context.local_ms)
         else:
-            traffic.immediate.recent[0] += 1  # nearly always: this is done for each request
+            context.api.immediate.record(took_ms)
 
     # -- encoding
 
