@@ -133,6 +133,9 @@ def test_console_consumer_starts_at_the_requested_offset(run: Run, fresh_name: s
     assert run(*at, "--offset", "earliest", "--max-messages", "2").lines == ["0", "1"]
 
 
+@pytest.mark.parametrize(
+    "kafka_tools", [pytest.param("3.9", marks=pytest.mark.long), "4.1"], indirect=True
+)
 def test_consumer_groups_are_listed_described_reset_and_deleted(
     run: Run, refused: Run, fresh_name: str
 ) -> None:

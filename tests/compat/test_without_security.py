@@ -50,6 +50,9 @@ def on_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.mark.parametrize(
+    "kafka_tools", ["3.9", pytest.param("4.1", marks=pytest.mark.long)], indirect=True
+)
 def test_scripts_find_nothing_configured(
     on_zookeeper: Broker, kavka_broker: Broker, kafka_tools: ApacheKafka
 ) -> None:

@@ -19,7 +19,8 @@ KAVKA = pytest.param("", id="kavka")
 APACHE = pytest.param("3.9", id="apache-3.9", marks=pytest.mark.long)
 
 
-@pytest.mark.parametrize("apache", [KAVKA, APACHE])
+@pytest.mark.long
+@pytest.mark.parametrize("apache", ["", "3.9"], ids=["kavka", "apache-3.9"])
 def test_a_driver_that_dies_between_two_commits_has_its_batch_completed_whatever_the_split(
     place: MakePlace, apache: str
 ) -> None:
