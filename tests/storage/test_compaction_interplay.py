@@ -167,7 +167,7 @@ def test_a_file_that_is_shorter_than_its_segment_makes_the_log_uncleanable(bench
 
 def batch_end(log: Log, index: int) -> int:
     """Return where the first batch of a segment ends."""
-    outline = log.segments[index].outlines(0)[0]
+    outline = next(log.segments[index].outlines(0))
     return outline.position + outline.size
 
 

@@ -73,7 +73,7 @@ async def _learn_first_timestamps(log: Log, first_dirty_offset: int) -> None:
             file = segment.data.pin()
             try:
                 await log.directory.disk.run(file.read_at, 1, 0)
-                segment.first_timestamp = segment.outlines(0)[0].max_timestamp
+                segment.first_timestamp = next(segment.outlines(0)).max_timestamp
             finally:
                 segment.data.unpin()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -256,26 +256,22 @@ class Segment:
             return min(self.next_offset, self.recent_floor)
         return self.base_offset + after
 
-    def outlines(self, position: int, *, may_block: bool = True) -> list[BatchOutline]:
-        """Return the batches that start within the next few KB from `position`, which is a batch's start; at least one.
+    def outlines(self, position: int, *, may_block: bool = True) -> Iterator[BatchOutline]:
+        """Yield the batches that start within the next few KB from `position`, which is a batch's start; at least one.
 
         Raise NotCached when that would block and may not, CorruptFile when there is no batch.
         """
         block = read_from(self.data, min(_SCAN_BYTES, self.size - position), position, may_block)
-        found: list[BatchOutline] = []
         at = 0
         while at + HEADER_SIZE <= len(block):
             base_offset, length, delta, max_timestamp = _OUTLINE.unpack_from(block, at)
             size = length + LENGTH_END
             if size < HEADER_SIZE or delta < 0 or position + at + size > self.size:
                 break
-            found.append(
-                BatchOutline(position + at, size, base_offset, base_offset + delta, max_timestamp)
-            )
+            yield BatchOutline(position + at, size, base_offset, base_offset + delta, max_timestamp)
             at += size
-        if not found:
+        if not at:
             raise CorruptFile(f"{self.data.path} has no batch at position {position}")
-        return found
 
     # Loading
 
@@ -315,7 +311,7 @@ class Segment:
                     self.max_timestamp_offset = outline.last_offset
                 position = outline.position + outline.size
         if self.size:
-            self.first_timestamp = self.outlines(0)[0].max_timestamp
+            self.first_timestamp = next(self.outlines(0)).max_timestamp
         self._forget_recent(self.next_offset)
 
     def _close_indexes(self) -> None:
