@@ -234,6 +234,12 @@ FINDINGS: Final[dict[str, str]] = {
     "Paused. Records since you began: {total}.": "已暂停。开始以来的记录：{total} 条。",
     "Time": "时间",
     # The overview
+    "Broker {broker_id} gave no answer, so {missing}: {reason}.": (
+        "Broker {broker_id} 未响应，因此{missing}：{reason}。"
+    ),
+    "the groups that it coordinates are missing": "缺少由它协调的消费组",
+    "the sizes of its replicas are missing": "缺少其副本的大小",
+    "the transactional ids that it coordinates are missing": "缺少由它协调的事务 ID",
     "Broker {broker_id} is not in the cluster, and {replicas} replicas are assigned to it.": (
         "Broker {broker_id} 不在集群中，有 {replicas} 个副本分配给它。"
     ),

@@ -168,6 +168,7 @@ PAGES: Final[dict[str, str]] = {
     ),
     "The group has no members.": "该消费组没有成员。",
     "The group has no offsets. Name a topic.": "该消费组没有偏移量。请指定主题。",
+    "No group on the brokers that answered.": "已响应的 Broker 上没有消费组。",
     "There is no group yet.": "还没有消费组。",
     "There is no topic yet.": "还没有主题。",
     "Time": "时间",
