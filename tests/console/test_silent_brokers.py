@@ -108,3 +108,21 @@ def test_the_history_has_the_groups_and_rates_of_the_brokers_that_answer(
         pages.portal.call(history.look)
     assert (history.note, list(history.latest.groups)) == ("", ["readers"])
     assert history.latest.topics["whole"].records_in == 0.0
+
+
+def test_messages_of_the_partitions_that_answer_are_shown(pages: TestClient) -> None:
+    view = answer(pages, "/topics/halved/messages")
+    assert [record["value"] for record in view["records"]] == ["second", "first"]
+    reach = view["reach"]
+    assert (reach["ended"], [part["partition"] for part in reach["partitions"]]) == (
+        "unanswered",
+        [0],
+    )
+    [silent] = reach["unanswered"]
+    assert (silent["leader"], silent["partitions"]) == (SILENT, [1])
+    assert silent["sentence"].startswith("Nothing came from partition 1, led by broker 2: no ")
+    assert silent["sentence"] in pages.get("/topics/halved/messages?text=nothing").text
+    export = pages.get("/topics/halved/export?start=oldest")
+    assert "Nothing came from partition 1" in export.headers["Kavka-Reach"]
+    alone = pages.get("/api/topics/halved/messages?partition=1")
+    assert (alone.status_code, "halved-1" in alone.json()["detail"]) == (504, True)

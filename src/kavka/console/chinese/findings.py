@@ -269,6 +269,13 @@ FINDINGS: Final[dict[str, str]] = {
         "已查看 {partitions:,} 个分区的 {records} 条记录（{size}）。{end}。"
     ),
     "No member reads, and records wait.": "没有成员在读取，且有记录等待读取。",
+    "Nothing came from partition{s} {partitions}, led by broker {leader}: {reason}.": (
+        "分区 {partitions}（首领为 Broker {leader}）没有返回任何内容：{reason}。"
+    ),
+    "Nothing came from partition{s} {partitions}: there is no leader.": (
+        "分区 {partitions} 没有返回任何内容：没有首领。"
+    ),
+    "That is all that the brokers which answered have": "这是已响应的 Broker 所拥有的全部内容",
     "That is all there is": "这是全部内容",
     "There are too many partitions to go on in all of them: choose one.": (
         "分区过多，无法在所有分区中继续：请选择一个。"

@@ -99,6 +99,7 @@ PAGES: Final[dict[str, str]] = {
     "No brokers.": "没有 Broker。",
     "No group matches.": "没有匹配的消费组。",
     "No record was found yet: go on, or look at more.": "尚未找到记录：请继续，或扩大查找范围。",
+    "No record was found in the partitions that answered.": "在已响应的分区中没有找到记录。",
     "No record was found.": "没有找到记录。",
     "No settings match.": "没有匹配的配置。",
     "No topic has “": "没有主题的名称包含“",
