@@ -145,7 +145,7 @@ async def _load(services: Services, arguments: Arguments) -> AuditList:
     if not topic:
         topic, note = await _topic(services)
     if note:
-        return AuditList("", note, [], "", list(EVENTS))
+        return AuditList("", note, [], "", [], list(EVENTS))
     if topic not in await services.cluster.topics():
         note = say(
             "The topic {topic} is not there yet: brokers create it with the first line.",
