@@ -82,7 +82,11 @@ class Alerts:
             self._changed = changed
             rules, problems, text = load(self.path)
         except OSError as error:
-            rules, problems, text = Rules(), [Problem(1, f"cannot be read: {error}")], ""
+            rules, problems, text = (
+                Rules(),
+                [Problem(1, say("it cannot be read: {error}", error=error))],
+                "",
+            )
         self.problems = problems
         if problems:
             log.error("rules not taken path=%s reason=%s", self.path, _said(self.path, problems))
