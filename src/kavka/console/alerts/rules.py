@@ -153,6 +153,7 @@ rules:
   - {alert: DiskAlmostFull, watch: disk_used, above: 85%, clear: 80%, for: 5m}
   - {alert: DiskFullSoon, watch: disk_full_in, below: 24h, clear: 36h, for: 30m}
   - {alert: PipelineFailing, watch: pipeline_failing, for: 1m, severity: critical}
+  - {alert: HistoryNotKept, watch: history_not_kept, for: 1m}
   - {alert: PipelineSilent, watch: pipeline_silent, above: 2m}
 """
 """The rules of a console without a file."""

@@ -30,7 +30,14 @@ FINDINGS: Final[dict[str, str]] = {
     "the console cannot look at the cluster": "控制台无法查看集群",
     "the oldest unread record of a flow is older": "流的最早未读记录的等待时间超过阈值",
     "the oldest unread record of a group is older": "消费组的最早未读记录的等待时间超过阈值",
+    "the console cannot write its history": "控制台无法写入其历史",
     # Advice of alerts
+    "Free space on the disk of the history's file, or mend it. Until then charts have a gap, and what is sent and "
+    "silenced is known to this run of the console alone.": (
+        "请释放历史文件所在磁盘的空间，或修复磁盘。在此之前图表会有空白，已发送和已静默的内容只有本次运行的控制台知道。"
+    ),
+    "The history cannot be written: {reason}.": "无法写入历史：{reason}。",
+    "The history is kept.": "历史正在保存。",
     "Look at the broker's machine and its log, and start it again.": (
         "请查看该 Broker 所在的机器及其日志，并重新启动它。"
     ),

@@ -32,6 +32,7 @@ async def _load(services: Services, arguments: Arguments) -> Overview:
         groups,
         history.rates(),
         [BusyTopic(name, rates[name]) for name in busiest[:_BUSIEST]],
+        services.history.fault,
     )
 
 
