@@ -24,6 +24,8 @@ PATHS = (
     "/brokers",
     "/brokers/1",
     "/brokers/1?search=log&changed=true",
+    "/brokers/1/settings?name=log.retention.ms&value=60000",
+    "/brokers/all/settings",
     "/topics",
     "/topics?search=s&sort=state&internal=true",
     "/topics/shown",
@@ -147,6 +149,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
     assert described["openapi"] == "3.1.0"
     posts = [path for path, methods in described["paths"].items() if "post" in methods]
     assert posts == [
+        "/api/brokers/{broker}/settings",
         "/api/create-topic",
         "/api/topics/{topic}/settings",
         "/api/topics/{topic}/delete",
@@ -175,7 +178,7 @@ def test_the_api_is_described(pages: TestClient) -> None:
     for path in PATHS:
         name = "/api" + ("/overview" if path == "/" else path)
         template = re.sub(
-            "/shown|/1", lambda m: "/{topic}" if m[0] == "/shown" else "/{broker}", name
+            "/shown|/1|/all", lambda m: "/{topic}" if m[0] == "/shown" else "/{broker}", name
         ).partition("?")[0]
         template = template.replace("/0/0", "/{partition}/{offset}")
         ref = described["paths"][template]["get"]["responses"]["200"]

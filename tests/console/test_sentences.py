@@ -51,6 +51,7 @@ PUNCTUATION_ALONE = {
     "at: {error}.",
     "path: {error}.",
     "Broker {broker_id}: {note}.",
+    "broker {broker}",
 }
 """Templates whose words are names, so that their translation has no Chinese word."""
 CHECKED: dict[Any, tuple[str, ...]] = {

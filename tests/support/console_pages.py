@@ -36,6 +36,7 @@ ADDRESSES = {
     "/openapi.json": "/openapi.json",
     "/brokers": "/brokers",
     "/brokers/{broker}": "/brokers/1",
+    "/brokers/{broker}/settings": "/brokers/1/settings?name=log.retention.ms&value=60000",
     "/topics": "/topics?internal=true",
     "/topics/{topic}": "/topics/orders",
     "/topics/{topic}/messages": "/topics/orders/messages?path=n>3",

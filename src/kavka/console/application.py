@@ -39,6 +39,7 @@ from kavka.console.pages import (
     acls,
     alerts,
     audit,
+    broker_settings,
     brokers,
     elections,
     export,
@@ -78,6 +79,7 @@ log = logging.getLogger(__name__)
 SUBJECTS: Final = (
     overview,
     brokers,
+    broker_settings,
     topics,
     topic_changes,
     reassignments,

@@ -90,6 +90,7 @@ NEEDS: Final[Mapping[tuple[str, str], Need]] = {
     ("POST", "/transaction"): _ADMINISTER,
     ("POST", "/schema"): _ADMINISTER,
     **_both("/transactions/abort", _ADMINISTER),
+    **_both("/brokers/{broker}/settings", _ADMINISTER),
     **_both("/acls/new", _ADMINISTER),
     **_both("/acls/remove", _ADMINISTER),
     **_both("/users/password", _ADMINISTER),
