@@ -51,6 +51,7 @@ NOUNS: Final = {
         say("ACLs"),
         say("alerts"),
         say("events"),
+        say("flows"),
         say("groups"),
         say("partitions"),
         say("quotas"),

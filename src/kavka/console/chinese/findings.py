@@ -148,6 +148,7 @@ FINDINGS: Final[dict[str, str]] = {
     "ACLs": "条 ACL",
     "alerts": "条告警",
     "events": "个事件",
+    "flows": "个流",
     "groups": "个消费组",
     "partitions": "个分区",
     "quotas": "个配额",
