@@ -56,6 +56,8 @@ ADDRESSES = {
     "/history": "/history?kind=group&name=billing",
     "/alerts": "/alerts",
     "/alerts/rules": "/alerts/rules",
+    "/alerts/rule": "/alerts/rule",
+    "/alerts/rule/delete": "/alerts/rule/delete?rule=Offline",
     "/alerts/history": "/alerts/history",
     "/alerts/silence": "/alerts/silence",
     "/alerts/end-silence": "/alerts/end-silence?id=none",

@@ -91,6 +91,8 @@ NEEDS: Final[Mapping[tuple[str, str], Need]] = {
     ("POST", "/schema"): _ADMINISTER,
     **_both("/transactions/abort", _ADMINISTER),
     **_both("/brokers/{broker}/settings", _ADMINISTER),
+    **_both("/alerts/rule", _ADMINISTER),
+    **_both("/alerts/rule/delete", _ADMINISTER),
     **_both("/acls/new", _ADMINISTER),
     **_both("/acls/remove", _ADMINISTER),
     **_both("/users/password", _ADMINISTER),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kavka.console.alerts import records
+from kavka.console.alerts import records, rule_file
 from kavka.console.alerts.book import Book, Change, Key, State
 from kavka.console.alerts.conditions import DISK_FULL_IN, HISTORY_NOT_KEPT, Observation, matches
 from kavka.console.alerts.delivery import Deliveries
@@ -60,6 +61,7 @@ class Alerts:
         self.outbox = Outbox(history)
         self.deliveries = Deliveries(self.outbox)
         self._certificates = Certificates()
+        self._editing = asyncio.Lock()
         history.on_look = self._on_look
 
     async def start(self) -> None:
@@ -102,6 +104,17 @@ class Alerts:
         log.info("rules taken path=%s rules=%d", self.path, len(rules.rules))
         self.rules, self.text = rules, text
         await self.deliveries.use(rules.channels)
+
+    async def edit(
+        self, version: str, name: str, entry: Mapping[str, Any] | None, *, check: bool
+    ) -> None:
+        """Change one rule in the file as `rule_file.edit` does, and take the file. Raise as that does."""
+        path = self.path
+        assert path is not None, "there is a file"
+        async with self._editing:
+            await asyncio.to_thread(rule_file.edit, path, version, name, entry, check=check)
+        if not check:
+            await self._reread()
 
     # A look
 

@@ -79,4 +79,33 @@ RULES: Final[dict[str, str]] = {
     "server is a name and a port, such as mail.example.org:587": (
         "server 应为名称和端口，例如 mail.example.org:587"
     ),
+    # Changes in the page
+    "Edit the file itself: it is read again when it has changed.": "请直接编辑文件：更改后会重新读取。",
+    "It was changed since this form was opened, so nothing was written.": (
+        "自打开此表单以来文件已被更改，因此没有写入任何内容。"
+    ),
+    "Nothing was written. Correct the rule, or the file itself, and try again.": (
+        "没有写入任何内容。请更正规则或文件本身，然后重试。"
+    ),
+    "Open the form again: it shows the rule as it is now.": "请重新打开表单：它会显示规则的当前内容。",
+    "Save the default rules as a file, and start it with --rules FILE.": (
+        "请将默认规则保存为文件，并使用 --rules FILE 启动。"
+    ),
+    "The console was started without --rules, so there is no file to change.": (
+        "控制台启动时未使用 --rules，因此没有可更改的文件。"
+    ),
+    "The file of rules has changed meanwhile": "规则文件在此期间已更改",
+    "The file of rules has no rule {name!r}.": "规则文件中没有规则 {name!r}。",
+    "The file of rules was not changed": "规则文件未更改",
+    "The file of rules would have mistakes": "规则文件会有错误",
+    "The name of the rule.": "规则的名称。",
+    "The rule was not deleted: the confirmation is not its name.": "规则未删除：确认内容不是其名称。",
+    "The rule {alert} is right; nothing was written.": "规则 {alert} 正确；没有写入任何内容。",
+    "The rule {alert} was added.": "已添加规则 {alert}。",
+    "The rule {alert} was changed.": "已更改规则 {alert}。",
+    "The rule {alert} was deleted, and its alerts end.": "已删除规则 {alert}，其告警结束。",
+    "it cannot be read or written: {reason}": "无法读取或写入：{reason}",
+    "it has no rule {name!r}": "其中没有规则 {name!r}",
+    "the form of its YAML is not one that can be edited here": "其 YAML 的形式无法在此编辑",
+    "{reason}, and {more} more.": "{reason}，另有 {more} 处。",
 }
