@@ -91,6 +91,7 @@ def test_a_page_and_the_api_have_the_same_answer(pages: TestClient, path: str) -
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     data = pages.get(f"/api{'/overview' if path == '/' else path}")
     assert data.status_code == 200, data.text
+    assert pages.get(path, headers={"Accept-Language": "zh"}).status_code == 200
     name = path.partition("?")[0].split("/")[-1]
     assert {HEADERS[k] for k in HEADERS} <= set(page.headers.values())
     if name == "shown":

@@ -58,5 +58,4 @@ TRANSACTIONS: Final[dict[str, str]] = {
     "in": "，主题",
     "min": "分钟",
     "open": "个未结束",
-    "transactional ids": "个事务 ID",
 }
