@@ -146,6 +146,7 @@ def test_rules_are_made_changed_and_deleted_in_the_page(tmp_path: Path) -> None:
         assert names == ["Offline", "Stuck", "Silent", "Late"]
         form = pages.get("/alerts/rule?rule=Late").text
         assert "a*\nb: c</textarea>" in form
+        assert 'name="clear" value=""' in form
         changed = save(pages, rule="Late", **{**LATE, "alert": "Later", "above": "7"})
         assert changed.json()["message"] == "The rule Later was changed."
         assert (path.read_text().count("above: 7"), path.stat().st_mode & 0o777) == (1, 0o640)
