@@ -64,7 +64,9 @@ def test_a_plan_is_looked_at_and_then_carried_out(
     cluster.write("moved", [(b"k", b"v" * 100)] * 10)
     assert ask(pages, "/reassign")["is_planned"] is False
     plan = ask(pages, "/reassign", topics="moved", brokers="2")
-    assert plan == ask(pages, "/reassign", topics="moved", brokers="2"), "a reload shows the same"
+    again = ask(pages, "/reassign", topics="moved", brokers="2")
+    # Brokers make the topic of the audit meanwhile.
+    assert {**plan, "topics": again["topics"]} == again, "a reload shows the same"
     before = {
         part["partition"]: part["leader"] for part in ask(pages, "/topics/moved")["partitions"]
     }

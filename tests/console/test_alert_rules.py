@@ -89,7 +89,7 @@ def test_a_whole_file_is_read(directory: Path) -> None:
 def test_the_default_rules_are_right() -> None:
     rules, problems = read(DEFAULT_RULES)
     assert problems == []
-    assert len({rule.name for rule in rules.rules}) == 12
+    assert len({rule.name for rule in rules.rules}) == 13
 
 
 CHANNEL = "rules: []\nchannels:\n  - channel: c\n    "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from starlette.testclient import TestClient
 from kavka.console.alerts import records
 from kavka.console.alerts.channels import Channel
 from kavka.console.alerts.delivery import Deliveries
+from kavka.console.alerts.outbox import Outbox
 from kavka.console.alerts.records import NewDelivery
 from kavka.console.history.file import HistoryFile
 from kavka.console.subject import Services
@@ -119,26 +119,40 @@ def late(cluster: Cluster) -> None:
     cluster.commit("fine", {("orders", 0): 5})
 
 
-def test_a_message_that_was_taken_is_not_sent_again_while_that_cannot_be_kept(hook: Hook) -> None:
+def test_messages_are_sent_once_and_in_order_while_the_file_cannot_be_written(hook: Hook) -> None:
     async def use(services: Services) -> None:
-        def keep(file: HistoryFile) -> None:
-            records.keep(file, 1, {}, [], [NewDelivery("hook", "k", "{}")])
-
         def query_only(value: str) -> Callable[[HistoryFile], object]:
             return lambda file: file.connection.execute(f"pragma query_only = {value}")
 
-        deliveries, run = Deliveries(services.history), services.history.run
+        def message(key: str) -> list[NewDelivery]:
+            return [NewDelivery("hook", key, "{}")]
+
+        outbox, run = Outbox(services.history), services.history.run
+        deliveries = Deliveries(outbox)
         deliveries._channels = {"hook": Channel("hook", hook.url)}
-        await run(keep)
+        now_s = int(time.time())
+        await outbox.keep(now_s, {}, [], message("before"))
         await run(query_only("on"))  # as on a full disk
-        for _ in range(3):
-            with pytest.raises(sqlite3.Error):
-                await deliveries._send_next("hook")
-        assert len(hook.received) == 1
+        await outbox.keep(now_s, {}, [], message("meanwhile"))
+        hook.answers = [200, 500]
+        while await deliveries._send_next("hook"):
+            pass
+        assert [key for _, key, _ in hook.received] == ["before", "meanwhile"]
+        waiting, newest = (await outbox.of_channels())["hook"]
+        assert (waiting, newest and newest.reason, bool(outbox.fault)) == (
+            1,
+            "HTTP 500 Internal Server Error",
+            True,
+        )
         await run(query_only("off"))
-        assert not await deliveries._send_next("hook")
-        [sent] = await run(lambda file: records.deliveries(file, 10))
-        assert (sent.state, sent.attempts, len(hook.received)) == (records.DELIVERED, 1, 1)
+        await outbox.keep(now_s, {}, [], message("after"))
+        assert outbox.fault == ""
+        kept = await run(lambda file: records.deliveries(file, 10))
+        assert [(one.key, one.state, one.attempts) for one in reversed(kept)] == [
+            ("before", records.DELIVERED, 1),
+            ("meanwhile", records.WAITING, 1),
+            ("after", records.WAITING, 0),
+        ]
 
     with_services("127.0.0.1:1", use)
 
@@ -268,7 +282,7 @@ def test_charts_come_from_the_looks(cluster: Cluster, tmp_path: Path) -> None:
             assert 'hx-get="/history?kind=' in pages.get(path).text, path
 
 
-def test_what_could_not_be_kept_is_decided_and_sent_at_the_next_look(
+def test_alerts_are_decided_and_sent_while_the_file_refuses_and_are_kept_afterwards(
     cluster: Cluster, tmp_path: Path, hook: Hook
 ) -> None:
     rules = tmp_path / "rules.yml"
@@ -276,13 +290,21 @@ def test_what_could_not_be_kept_is_decided_and_sent_at_the_next_look(
     with console(cluster.bootstrap, rules=rules, history=tmp_path / "h.sqlite") as pages:
         keep_nothing(pages, True)
         look(pages)
+        wait_until(lambda: len(hook.received) == 1)
         listed = pages.get("/api/alerts").json()
-        assert (listed["alerts"], hook.received) == ([], [])
+        assert [one["alert"] for one in listed["alerts"]] == ["Late"]
         assert "readonly" in listed["note"]
+        overview = pages.get("/api/overview").json()["findings"]
+        assert "The history cannot be written: " in overview[-1]["sentence"]
+        look(pages)  # it is neither begun nor sent again
         keep_nothing(pages, False)
         look(pages)
-        wait_until(lambda: len(hook.received) == 1)
         assert pages.get("/api/alerts").json()["note"] == ""
+        past = pages.get("/api/alerts/history").json()
+        assert [one["event"] for one in past["events"]] == ["firing"]
+        sent = {one["channel"]: (one["state"], one["attempts"]) for one in past["deliveries"]}
+        assert sent["hook"] == ("delivered", 1)
+        assert len(hook.received) == 1
 
 
 def keep_nothing(pages: TestClient, wanted: bool) -> None:

@@ -187,6 +187,7 @@ def test_every_page_and_every_action_works_with_brokers_of_apache_kafka(
                 acts.end_transactions()
             acts.move_and_elect()
             acts.change_topics_and_groups()
+            acts.change_settings_of_brokers_and_rules()
             acts.change_the_rest()
             assert acts.done == {path for verb, path in NEEDS if verb == "POST"} - {
                 "/login",
@@ -226,6 +227,7 @@ class Acts:
     def act(self, path: str, status: int = 200, on: str = "", **body: Any) -> str:
         """Make a change at a path of `NEEDS`, and return what the console says."""
         address = path.replace("{topic}", on).replace("{partition}/{offset}", "0/0")
+        address = address.replace("{broker}", on)
         answer = self.pages.post(f"/api{address}", json=body)
         assert answer.status_code == status, (path, answer.text)
         self.done.add(path)
@@ -306,6 +308,36 @@ class Acts:
         assert "not its id" in self.act("/group/delete", 400, id="billing", confirm="b")
         self.act("/group/delete", id="billing", confirm="billing")
         assert self.pages.get("/api/group?id=billing").status_code == 404
+
+    def change_settings_of_brokers_and_rules(self) -> None:
+        path, name = "/brokers/{broker}/settings", "log.cleaner.backoff.ms"
+        planned = self.ask("/brokers/all/settings", name=name, value="16000")
+        assert [row["after"] for row in planned["plan"]] == ["16000", "16000"]
+        assert planned["refused"] == ""
+        assert "soon" in self.ask("/brokers/1/settings", name=name, value="soon")["refused"]
+        self.act(path, on="all", name=name, value="16000", confirm="all")
+        wait_until(lambda: self.setting(1, name) == ("16000", "all brokers, dynamic"))
+        self.act(path, on="1", name=name, value="17000", confirm="1")
+        wait_until(lambda: self.setting(1, name) == ("17000", "broker, dynamic"))
+        plan = self.ask("/brokers/all/settings", name=name, value="18000")["plan"]
+        assert [row["after"] for row in plan] == ["18000", "17000"]
+        assert self.ask("/brokers/1/settings", name=name, reset=True)["plan"][0]["after"] == "16000"
+        self.act(path, on="1", name=name, reset=True, confirm="1")
+        self.act(path, on="all", name=name, reset=True, confirm="all")
+        wait_until(lambda: self.setting(1, name) == ("15000", "default"))
+        assert "is a secret" in self.act(
+            path, 400, on="1", name="ssl.keystore.password", value="x", confirm="1"
+        )
+
+        rule: dict[str, Any] = {"alert": "Late", "watch": "group_lag_records", "above": "5"}
+        self.act("/alerts/rule", version=self.ask("/alerts/rule")["version"], **rule)
+        seen = self.ask("/alerts/rule", rule="Late")["version"]
+        self.act("/alerts/rule/delete", version=seen, rule="Late", confirm="Late")
+
+    def setting(self, broker: int, name: str) -> tuple[str, str]:
+        """Return the value of a broker's setting, and its source."""
+        [found] = self.ask(f"/brokers/{broker}", search=name)["settings"]
+        return found["value"], found["source"]
 
     def change_the_rest(self) -> None:
         wait_until(

@@ -35,7 +35,7 @@ def test_all_messages_that_wait_for_a_channel_are_counted() -> None:
     file = HistoryFile(None, 1 << 30, 10)
     new = [NewDelivery(name, str(n), "{}") for n in range(300) for name in ("a", "b")]
     records.keep(file, 1, {}, [], new)
-    records.update(file, 1, state=records.DELIVERED, attempts=1, due_s=0, reason="HTTP 200")
+    records.write(file, None, [], [], {1: records.Result(records.DELIVERED, 1, 0, "HTTP 200")})
     found = records.of_channels(file)
     assert {name: waiting for name, (waiting, _) in found.items()} == {"a": 299, "b": 300}
     [tried] = [one for _, one in found.values() if one is not None]

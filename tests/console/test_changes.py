@@ -10,6 +10,8 @@ from starlette.testclient import TestClient
 
 from kavka.client import blocking
 from support.console import Cluster
+from support.console_access import audited
+from support.waiting import wait_until
 
 GROUP = "g/1 <b>&"
 """A group may have any name."""
@@ -255,3 +257,61 @@ def test_the_api_changes_with_json_alone(pages: TestClient) -> None:
     }
     again = pages.post(path, json=fields)
     assert (again.status_code, again.json()["title"]) == (409, "The cluster refuses this now")
+
+
+def test_a_setting_of_a_broker_is_planned_changed_and_removed(
+    cluster: Cluster, pages: TestClient
+) -> None:
+    path, name = "/brokers/1/settings", "log.cleaner.backoff.ms"
+    plan = pages.get(f"/api{path}?name={name}&value=20000").json()
+    assert plan["plan"] == [
+        {
+            "broker_id": 1,
+            "before": "15000",
+            "source": "default",
+            "after": "20000",
+            "is_changed": True,
+            "note": "",
+        }
+    ]
+    refused = pages.get(f"{path}?name={name}&value=soon").text
+    assert "The broker does not take it: INVALID_REQUEST: Invalid value soon for " in refused
+    assert 'name="confirm"' not in refused
+    wrong = submit(pages, path, f"{path}?name={name}&value=1", name=name, value="20000")
+    assert (wrong.status_code, "the confirmation is not 1" in wrong.text) == (400, True)
+    page = f"{path}?name={name}&value=20000"
+    changed = submit(pages, path, page, name=name, value="20000", confirm="1")
+    assert "log.cleaner.backoff.ms of broker 1 is now &#39;20000&#39;." in changed.text
+    [setting] = pages.get(f"/api/brokers/1?search={name}").json()["settings"]
+    assert (setting["value"], setting["source"]) == ("20000", "broker, dynamic")
+    kept = pages.get(f"/api/brokers/all/settings?name={name}&value=30000").json()["plan"]
+    assert (kept[0]["after"], kept[0]["note"]) == ("20000", "it keeps the value of its own")
+    below = pages.get(f"/api{path}?name={name}&reset=true").json()["plan"]
+    assert below[0]["after"] == "15000"
+    made = pages.post(f"/api{path}", json={"name": name, "reset": True, "confirm": "1"})
+    assert made.json()["message"].endswith("was removed: what is below it holds.")
+
+
+def test_a_setting_of_all_brokers_and_a_secret_are_changed(
+    cluster: Cluster, pages: TestClient
+) -> None:
+    path, name = "/api/brokers/all/settings", "log.cleaner.backoff.ms"
+    answer = pages.post(path, json={"name": name, "value": "25000", "confirm": "all"})
+    assert answer.status_code == 200, answer.text
+    wait_until(lambda: pages.get(path).json()["defaults"] != [])
+    assert [(one["name"], one["value"]) for one in pages.get(path).json()["defaults"]] == [
+        (name, "25000")
+    ]
+    for_one = pages.post(path, json={"name": "broker.id", "value": "2", "confirm": "all"})
+    assert (for_one.status_code, "broker.id" in for_one.json()["detail"]) == (422, True)
+    secret = "listener.name.plaintext.ssl.keystore.password"
+    shown = pages.get(f"/brokers/1/settings?name={secret}&value=x").text
+    assert 'type="password"' in shown
+    refused = pages.post(path, json={"name": secret, "value": "hush", "confirm": "all"})
+    assert (refused.status_code, "is a secret" in refused.json()["detail"]) == (400, True)
+    with audited() as lines:
+        given = {"name": secret, "secret": "hush-hush", "confirm": "all"}
+        answer = pages.post(path, json=given)
+    assert answer.status_code == 422
+    assert "hush-hush" not in answer.text + str(lines)
+    pages.post(path, json={"name": name, "reset": True, "confirm": "all"})

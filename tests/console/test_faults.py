@@ -15,7 +15,7 @@ import pytest
 from kavka.console.alerts import records
 from kavka.console.alerts.book import Book, Key
 from kavka.console.alerts.conditions import Observation
-from kavka.console.alerts.records import NewDelivery
+from kavka.console.alerts.records import NewDelivery, Result
 from kavka.console.alerts.rules import parse
 from kavka.console.history.file import HistoryError, HistoryFile
 from kavka.console.history.series import MINUTES, RAW, TENS
@@ -82,9 +82,13 @@ def test_pages_say_that_the_disk_of_the_history_is_full(
             "The file of the history cannot be used",
         )
         pages.portal.call(history.look)
-        assert "alerts were not decided" in caplog.text
+        assert "alerts not kept" in caplog.text
         assert "Traceback" not in caplog.text
-        assert "Alerts were not decided" in pages.get("/api/alerts").json()["note"]
+        pending = [one["alert"] for one in pages.get("/api/alerts").json()["alerts"]]
+        assert pending == ["ClusterUnreachable"]
+        pages.portal.call(history.look)
+        said = {one["alert"]: one["sentence"] for one in pages.get("/api/alerts").json()["alerts"]}
+        assert said["HistoryNotKept"].startswith("The history cannot be written: attempt to write")
 
 
 # The clock
@@ -135,10 +139,12 @@ def test_alerts_go_on_when_the_clock_is_set_back() -> None:
 def test_messages_are_not_kept_back_when_the_clock_is_set_back() -> None:
     file = HistoryFile(None, 1 << 30, 10)
     records.keep(file, BEGIN, {}, [], [NewDelivery("hook", "k", "{}")])
-    records.update(file, 1, state=records.WAITING, attempts=1, due_s=BEGIN + 600, reason="")
-    assert records.due(file, BEGIN, "hook") is None
-    assert records.due(file, BEGIN + 600, "hook") is not None
-    assert records.due(file, BEGIN - 86_400, "hook") is not None
+    records.write(file, None, [], [], {1: Result(records.WAITING, 1, BEGIN + 600, "")})
+    found = records.oldest(file, "hook")
+    assert found is not None
+    assert not records.is_due(found, BEGIN)
+    assert records.is_due(found, BEGIN + 600)
+    assert records.is_due(found, BEGIN - 86_400)
     file.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from collections.abc import Iterator
@@ -134,6 +135,26 @@ def test_flows_of_pipelines_are_shown_those_that_fail_first(
     page = pages.get("/pipelines").text
     assert "&lt;b&gt;boom" in page
     assert "<b>boom" not in page
+    few = pages.get("/api/pipelines?search=shop/cl").json()
+    assert ([row["flow"] for row in few["rows"]], few["total"], few["failing"]) == (
+        ["clicks"],
+        3,
+        2,
+    )
+
+
+def test_flows_of_pipelines_have_pages(cluster: Cluster, pages: TestClient) -> None:
+    cluster.create("many-flows")
+    flows = [FlowProgress("shop", f"f{number:02}", state="stopped") for number in range(60)]
+    cluster.write(
+        "many-flows", [(f"shop/{one.flow}".encode(), one.to_json().encode()) for one in flows]
+    )
+    view = pages.get("/api/pipelines?topic=many-flows&page=2").json()
+    assert [row["flow"] for row in view["rows"]] == [f"f{number:02}" for number in range(50, 60)]
+    assert (view["total"], view["paging"]["pages"]) == (60, 2)
+    page = html.unescape(pages.get("/pipelines?topic=many-flows").text)
+    assert 'href="?topic=many-flows&page=2"' in page
+    assert "50 of 60 flows" in page
 
 
 def test_a_cluster_without_an_audit_says_so(pages: TestClient) -> None:

@@ -17,12 +17,15 @@ import kavka.console
 from kavka.console.alerts import records
 from kavka.console.alerts.book import Change, Key, State
 from kavka.console.alerts.conditions import CONDITIONS, Condition, Observation
+from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import alert_of
-from kavka.console.alerts.views import AlertView, RuleView
+from kavka.console.alerts.rules import parse
+from kavka.console.alerts.views import AlertView, RuleView, problem_texts
 from kavka.console.chinese import CHINESE_SENTENCES
 from kavka.console.chinese.findings import FINDINGS
 from kavka.console.chinese.outcomes import OUTCOMES
 from kavka.console.chinese.refusals import REFUSALS
+from kavka.console.chinese.rules import RULES
 from kavka.console.failures import Failure, bad_request, failure_of, not_found
 from kavka.console.history.charts import HistoryView
 from kavka.console.history.file import HistoryFile
@@ -48,6 +51,7 @@ PUNCTUATION_ALONE = {
     "at: {error}.",
     "path: {error}.",
     "Broker {broker_id}: {note}.",
+    "broker {broker}",
 }
 """Templates whose words are names, so that their translation has no Chinese word."""
 CHECKED: dict[Any, tuple[str, ...]] = {
@@ -60,6 +64,7 @@ CHECKED: dict[Any, tuple[str, ...]] = {
     RuleView: ("summary", "advice"),
     HistoryView: ("finding", "limits", "note"),
     Metric: ("label",),
+    Problem: ("sentence",),
     Reach: ("sentence",),
     GroupView: ("note",),
 }
@@ -131,7 +136,7 @@ def test_each_sentence_of_the_package_has_a_translation() -> None:
     missing = {text: where for text, where in templates.items() if text not in CHINESE_SENTENCES}
     assert missing == {}, "add them to kavka.console.chinese"
     assert CHINESE_SENTENCES.keys() - templates.keys() == set(), "no sentence has these"
-    tables = (REFUSALS, FINDINGS, OUTCOMES)
+    tables = (REFUSALS, FINDINGS, OUTCOMES, RULES)
     assert sum(map(len, tables)) == len(CHINESE_SENTENCES), "a sentence stands twice"
 
 
@@ -268,6 +273,20 @@ def test_conditions_of_alerts_are_said_in_chinese() -> None:
     for condition in CONDITIONS.values():
         for said in (condition.summary, condition.advice):
             assert CHINESE_LETTER.search(said.translated(CHINESE_SENTENCES)), said
+
+
+def test_mistakes_of_rules_are_said_in_chinese_and_what_the_file_says_stays() -> None:
+    text = "rules: [{alert: Late, watch: 'Not found'}]\nchannels: [{channel: team, shape: x}]"
+    _, problems = parse(text, Path())
+    said = [one.translated(CHINESE_SENTENCES) for one in problem_texts(problems)]
+    assert said[0].startswith(
+        "\u7b2c 1 \u884c\uff1a\u89c4\u5219 Late \uff1awatch \u5e94\u4e3a group_lag"
+    )
+    assert said[0].endswith("'Not found'")
+    assert said[1].startswith("\u7b2c 2 \u884c\uff1a\u901a\u77e5\u6e20\u9053 team")
+    assert problems[1].sentence == (
+        "the channel team: shape is one of json, slack, pagerduty, not 'x'"
+    )
 
 
 def test_pages_say_sentences_in_chinese_and_the_api_in_english(

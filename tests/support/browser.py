@@ -82,7 +82,7 @@ def opened(chromium: Any, expected: tuple[str, ...] = ("404",), **look: Any) -> 
     )
     yield made
     context.close()
-    assert faults == []
+    assert faults == [], faults
 
 
 def axe_script() -> str:

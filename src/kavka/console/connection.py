@@ -51,6 +51,8 @@ class ClusterConnection:
             "client.id": "kavka-console",
             "request.timeout.ms": str(options.timeout_ms // 2),
             "default.api.timeout.ms": str(options.timeout_ms * 3 // 4),
+            # A broker that stands still takes connections, and never answers: another is asked in time.
+            "socket.connection.setup.timeout.ms": str(options.part_ms),
             **{k: v for k, v in options.settings.items() if k not in _NOT_OURS},
             "bootstrap.servers": options.bootstrap_servers,
         }

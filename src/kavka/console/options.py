@@ -41,3 +41,8 @@ class ConsoleOptions:
     """Series that are kept, with half as many of groups in topics beside them; the page says what is left out."""
     rules: Path | None = None
     """The file of the alerts' rules; None has the default rules, and no channels."""
+
+    @property
+    def part_ms(self) -> int:
+        """Bound on one broker's part of a page, 3 s by default: the page goes on without one that does not answer."""
+        return self.timeout_ms * 3 // 8

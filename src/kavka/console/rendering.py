@@ -48,19 +48,18 @@ SCRIPT_TEXTS: Final = {
 NOUNS: Final = {
     str(noun): noun
     for noun in (
-        say("ACLs"),
         say("alerts"),
         say("events"),
+        say("flows"),
         say("groups"),
         say("partitions"),
         say("quotas"),
         say("subjects"),
         say("topics"),
-        say("transactional ids"),
         say("users"),
     )
-}
-"""The things that lists in pages are of."""
+} | {"acls": say("ACLs"), "transactions": say("transactional ids")}
+"""The things that lists in pages are of. A name is one word without capitals: a label of a template is translated."""
 
 
 def environment(language: str = "en") -> jinja2.Environment:

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.console.connection import ClusterConnection
+from kavka.console.leaders import offsets_by_leader
 from kavka.errors import KafkaError
-from kavka.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -135,18 +135,14 @@ class Sampler:
 
     async def _ends(self) -> dict[str, int]:
         topics = await self._cluster.topics()
-        wanted = {
-            TopicPartition(name, part.partition): int(OffsetSpec.LATEST)
-            for name, topic in topics.items()
-            if not topic.is_internal
-            for part in topic.partitions
-            if part.leader >= 0
-        }
-        if not wanted:
-            return {}
-        found = await self._cluster.ask(lambda admin: admin.list_offsets(wanted))
+        wanted = {name: topic.partitions for name, topic in topics.items() if not topic.is_internal}
+        found = await offsets_by_leader(self._cluster, wanted, OffsetSpec.LATEST)
         ends: dict[str, int] = {}
+        unknown: set[str] = set()
         for topic_partition, answer in found.items():
             if isinstance(answer, OffsetAndTimestamp):
                 ends[topic_partition.topic] = ends.get(topic_partition.topic, 0) + answer.offset
-        return ends
+            else:
+                unknown.add(topic_partition.topic)
+        # Without one of its partitions a topic would seem to have shrunk, and to have grown when it is back.
+        return {name: end for name, end in ends.items() if name not in unknown}

@@ -441,6 +441,7 @@ class ScopedRecorder:
         self._user = user
         # A reason may name topics and groups of others.
         self.note = history.note
+        self.fault = history.fault
         if self.note and not user.may_on_all(Role.VIEWER):
             self.note = say(
                 "The newest look at the cluster was not kept whole. Users with a role on everything see the reason."

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.consumer.consumer import Consumer
-from kavka.console.views.messages import PartitionReach, Reach, reach_of
+from kavka.console.views.messages import PartitionReach, Reach, reach_of, silent_partitions
 from kavka.ids import TopicPartition
 
 _POLL_RECORDS: Final = 500
@@ -84,7 +85,14 @@ def forward_windows(
 class _Progress:
     """The state of one search."""
 
-    def __init__(self, windows: Iterable[Window], bounds: Bounds, *, newest: bool) -> None:
+    def __init__(
+        self,
+        windows: Iterable[Window],
+        bounds: Bounds,
+        newest: bool,
+        silent: Mapping[int, str],
+        leaders: Mapping[int, int],
+    ) -> None:
         self.windows = {window.partition: window for window in windows}
         self.next = {p: window.first for p, window in self.windows.items()}
         self.firsts = dict(self.next)
@@ -93,6 +101,8 @@ class _Progress:
         self.size_bytes = 0
         self._bounds = bounds
         self._newest = newest
+        self._silent = silent
+        self._leaders = leaders
 
     def open(self) -> list[int]:
         """Return the partitions that are still to be read."""
@@ -159,12 +169,21 @@ class _Progress:
             chosen = [r for r in found[:wanted] if r.offset < self.next[r.partition]]
         if len(found) > wanted:
             ended = "found"
+        silent = {**self._silent, **self._unread(ended)}
         partitions = [
             PartitionReach(p, self.firsts[p], self.next[p], w.start_offset, w.end_offset)
             for p, w in sorted(self.windows.items())
         ]
-        reach = reach_of(self.records, self.size_bytes, ended, partitions)
+        unanswered = silent_partitions(silent, self._leaders)
+        reach = reach_of(self.records, self.size_bytes, ended, partitions, unanswered)
         return Found(chosen, reach, self.firsts, self.next)
+
+    def _unread(self, ended: str) -> dict[int, str]:
+        """Return the partitions of which nothing came in the time of the search."""
+        if ended != "time":
+            return {}
+        reason = f"no record in {self._bounds.time_ms} ms"
+        return {p: reason for p in self.open() if self.next[p] == self.windows[p].first}
 
 
 async def search(
@@ -175,9 +194,14 @@ async def search(
     bounds: Bounds,
     *,
     newest: bool,
+    silent: Mapping[int, str] = MappingProxyType({}),
+    leaders: Mapping[int, int] = MappingProxyType({}),
 ) -> Found:
-    """Read windows with a consumer of its own. Raise KafkaError, OSError, CorruptRecordError."""
-    progress = _Progress(windows, bounds, newest=newest)
+    """Read windows with a consumer of its own. Raise KafkaError, OSError, CorruptRecordError.
+
+    `silent` are partitions without a window, and why; they are named, with their leaders.
+    """
+    progress = _Progress(windows, bounds, newest, silent, leaders)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + bounds.time_ms / 1000
     reading = progress.open()

@@ -405,9 +405,14 @@ class Admin(Client):
         states: Sequence[str] = (),
         types: Sequence[str] = (),
         timeout_ms: int | None = None,
+        failures: dict[BrokerId, Exception] | None = None,
     ) -> list[groups.GroupListing]:
-        """Return all groups, or those in certain states and of certain types."""
-        return await groups.list_groups(self._router, states, types, timeout_ms)
+        """Return all groups, or those in certain states and of certain types.
+
+        Raise where a broker fails or does not answer. With `failures`, its error is put there instead, and the groups
+        of the others are returned.
+        """
+        return await groups.list_groups(self._router, states, types, timeout_ms, failures)
 
     async def describe_groups(
         self,
@@ -502,13 +507,15 @@ class Admin(Client):
         producer_ids: Sequence[int] = (),
         longer_than_ms: int = -1,
         timeout_ms: int | None = None,
+        failures: dict[BrokerId, Exception] | None = None,
     ) -> dict[BrokerId, list[transactions.TransactionListing]]:
         """Return the transactional ids that each broker coordinates, all or those that pass the filters.
 
-        `longer_than_ms` takes transactions that have been open for longer; negative takes all.
+        `longer_than_ms` takes transactions that have been open for longer; negative takes all. `failures` as with
+        `list_groups`.
         """
         return await transactions.list_transactions(
-            self._router, states, producer_ids, longer_than_ms, timeout_ms
+            self._router, states, producer_ids, longer_than_ms, timeout_ms, failures
         )
 
     async def describe_transactions(

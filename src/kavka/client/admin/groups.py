@@ -81,6 +81,7 @@ async def list_groups(
     states: Sequence[str],
     types: Sequence[str],
     timeout_ms: int | None,
+    failures: dict[BrokerId, Exception] | None,
 ) -> list[GroupListing]:
     """See `Admin.list_groups`."""
 
@@ -92,23 +93,16 @@ async def list_groups(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         return ListGroupsRequest(states_filter=list(states), types_filter=list(types)), version
 
-    await router.cluster.refresh()
-    brokers = list(router.cluster.metadata.brokers)
-    results = await router.gather(
-        (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
+    answers: dict[BrokerId, ListGroupsResponse] = await router.each_broker(
+        build, timeout_ms, failures
     )
-    found: dict[str, GroupListing] = {}
-    for result in results.values():
-        if isinstance(result, BaseException):
-            raise result
-        response: ListGroupsResponse = result
-        refused = refusal(response.error_code)
-        if refused is not None:
-            raise refused
-        for group in response.groups:
-            found[group.group_id] = GroupListing(
-                group.group_id, group.protocol_type, group.group_state, group.group_type
-            )
+    found = {
+        group.group_id: GroupListing(
+            group.group_id, group.protocol_type, group.group_state, group.group_type
+        )
+        for response in answers.values()
+        for group in response.groups
+    }
     return list(found.values())
 
 

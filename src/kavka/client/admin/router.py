@@ -76,6 +76,35 @@ class Router:
         """Ask one broker."""
         return await self._repeat(lambda: self.cluster.peer(broker_id), build, codes, timeout_ms)
 
+    async def each_broker(
+        self,
+        build: Build,
+        timeout_ms: int | None = None,
+        failures: dict[BrokerId, Exception] | None = None,
+    ) -> dict[BrokerId, Any]:
+        """Ask every broker. Raise the first refusal or failure.
+
+        With `failures`, those of single brokers are put there, and raised only where no broker has answered.
+        """
+        await self.cluster.refresh()
+        brokers = list(self.cluster.metadata.brokers)
+        outcomes = await self.gather(
+            (b, self.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
+        )
+        answers: dict[BrokerId, Any] = {}
+        failed: dict[BrokerId, Exception] = {}
+        for broker_id, outcome in outcomes.items():
+            error = outcome if isinstance(outcome, Exception) else refusal(outcome.error_code)
+            if error is None:
+                answers[broker_id] = outcome
+            else:
+                failed[broker_id] = error
+        if failed and (failures is None or not answers):
+            raise next(iter(failed.values()))
+        if failures is not None:
+            failures.update(failed)
+        return answers
+
     async def coordinator(
         self,
         key: str,

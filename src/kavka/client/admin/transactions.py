@@ -86,6 +86,7 @@ async def list_transactions(
     producer_ids: Sequence[int],
     longer_than_ms: int,
     timeout_ms: int | None,
+    failures: dict[BrokerId, Exception] | None,
 ) -> dict[BrokerId, list[TransactionListing]]:
     """See `Admin.list_transactions`."""
 
@@ -101,24 +102,16 @@ async def list_transactions(
         )
         return request, version
 
-    await router.cluster.refresh()
-    brokers = list(router.cluster.metadata.brokers)
-    results = await router.gather(
-        (b, router.broker(b, build, lambda a: (a.error_code,), timeout_ms)) for b in brokers
+    answers: dict[BrokerId, ListTransactionsResponse] = await router.each_broker(
+        build, timeout_ms, failures
     )
-    found: dict[BrokerId, list[TransactionListing]] = {}
-    for broker_id, result in results.items():
-        if isinstance(result, BaseException):
-            raise result
-        response: ListTransactionsResponse = result
-        refused = refusal(response.error_code)
-        if refused is not None:
-            raise refused
-        found[broker_id] = [
+    return {
+        broker_id: [
             TransactionListing(t.transactional_id, t.producer_id, t.transaction_state)
             for t in response.transaction_states
         ]
-    return found
+        for broker_id, response in answers.items()
+    }
 
 
 async def describe_transactions(

@@ -247,6 +247,7 @@ class AdminMethods:
         states: Sequence[str] = (),
         types: Sequence[str] = (),
         timeout_ms: int | None = None,
+        failures: dict[BrokerId, Exception] | None = None,
     ) -> list[groups.GroupListing]:
         """Return all groups, or those in certain states and of certain types."""
     def describe_groups(
@@ -306,6 +307,7 @@ class AdminMethods:
         producer_ids: Sequence[int] = (),
         longer_than_ms: int = -1,
         timeout_ms: int | None = None,
+        failures: dict[BrokerId, Exception] | None = None,
     ) -> dict[BrokerId, list[transactions.TransactionListing]]:
         """Return the transactional ids that each broker coordinates, all or those that pass the filters."""
     def describe_transactions(

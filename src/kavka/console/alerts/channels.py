@@ -29,6 +29,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kavka.console.alerts.located import Items, Problem, Section
+from kavka.console.sentences import Sentence, as_is, say
 from kavka.net.webhook import InvalidWebhook, check_url, read_headers
 from kavka.settings.durations import duration_ms
 
@@ -102,9 +103,10 @@ class Channel:
 class _Wrong(Exception):
     """A mistake in a channel."""
 
-    def __init__(self, key: str, sentence: str) -> None:
+    def __init__(self, key: str, sentence: Sentence) -> None:
         super().__init__(sentence)
         self.key = key
+        self.sentence = sentence
 
 
 def read_channel(
@@ -114,7 +116,8 @@ def read_channel(
     try:
         return _channel(name, section, directory), []
     except _Wrong as error:
-        return None, [Problem(section.line_of(error.key), f"the channel {name}: {error}")]
+        sentence = say("the channel {name}: {mistake}", name=name, mistake=error.sentence)
+        return None, [Problem(section.line_of(error.key), sentence)]
 
 
 def _channel(name: str, section: Section, directory: Path) -> Channel:
@@ -136,50 +139,62 @@ def _channel(name: str, section: Section, directory: Path) -> Channel:
             "header_file",
         ):
             if key in section:
-                raise _Wrong(key, f"a channel of mail has no {key!r}")
+                raise _Wrong(key, say("a channel of mail has no {key!r}", key=key))
         return Channel(name, mail=_mail(section, directory), **common)
     shape = section.get("shape", "json")
     if shape not in SHAPES:
-        raise _Wrong("shape", f"shape is one of {', '.join(SHAPES)}, not {shape!r}")
+        raise _Wrong("shape", _one_of("shape", SHAPES, shape))
     key = _secret(section, "key", directory)
     if (shape == "pagerduty") != bool(key):
-        raise _Wrong("key", "the shape pagerduty, and no other, has a `key` or `key_file`")
+        raise _Wrong("key", say("the shape pagerduty, and no other, has a `key` or `key_file`"))
     url = _secret(section, "webhook", directory) or (PAGERDUTY if shape == "pagerduty" else "")
     if not url:
-        raise _Wrong("channel", "it needs a `webhook`, a `webhook_file` or `mail`")
+        raise _Wrong("channel", say("it needs a `webhook`, a `webhook_file` or `mail`"))
     try:
         check_url(url)
     except InvalidWebhook as error:
-        raise _Wrong("webhook" if "webhook" in section else "webhook_file", str(error)) from None
+        raise _Wrong(
+            "webhook" if "webhook" in section else "webhook_file", as_is(str(error))
+        ) from None
     body = section.get("body")
     if body is not None:
         if "shape" in section:
-            raise _Wrong("body", "it has a shape or a body, not both")
+            raise _Wrong("body", say("it has a shape or a body, not both"))
         if not isinstance(body, (Section, Items)):
-            raise _Wrong("body", "body is a mapping or a list; it is sent as JSON")
+            raise _Wrong("body", say("body is a mapping or a list; it is sent as JSON"))
         _check_fields(body)
     return Channel(name, url, shape, body, key, _headers(section, directory), **common)
+
+
+def _one_of(key: str, allowed: tuple[str, ...], value: object) -> Sentence:
+    listed = ", ".join(allowed)
+    return say("{key} is one of {listed}, not {value!r}", key=key, listed=listed, value=value)
 
 
 def _only(section: Section, allowed: tuple[str, ...]) -> None:
     for key in section:
         if key not in allowed:
-            raise _Wrong(key, f"there is no {key!r}; it may have {', '.join(allowed)}")
+            sentence = say(
+                "there is no {key!r}; it may have {allowed}", key=key, allowed=", ".join(allowed)
+            )
+            raise _Wrong(key, sentence)
 
 
 def _secret(section: Section, key: str, directory: Path) -> str:
     """Return the value of a key, or the first line of the file that `KEY_file` names."""
     file_key = f"{key}_file"
     if key in section and file_key in section:
-        raise _Wrong(file_key, f"it has {key} or {file_key}, not both")
+        raise _Wrong(file_key, say("it has {key} or {file}, not both", key=key, file=file_key))
     if file_key not in section:
         value = section.get(key, "")
         if not isinstance(value, str):
-            raise _Wrong(key, f"{key} is a text")
+            raise _Wrong(key, say("{key} is a text", key=key))
         return value
     lines = _lines(section, file_key, directory)
     if len(lines) != 1:
-        raise _Wrong(file_key, f"{file_key} has one line, not {len(lines)}")
+        raise _Wrong(
+            file_key, say("{key} has one line, not {lines}", key=file_key, lines=len(lines))
+        )
     return lines[0]
 
 
@@ -188,8 +203,10 @@ def _lines(section: Section, key: str, directory: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise _Wrong(key, f"{path} cannot be read: {reason}") from None
+        reason = getattr(error, "strerror", None) or say("it is not UTF-8")
+        raise _Wrong(
+            key, say("{path} cannot be read: {reason}", path=path, reason=reason)
+        ) from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -197,12 +214,12 @@ def _headers(section: Section, directory: Path) -> dict[str, str]:
     lines = _lines(section, "header_file", directory) if "header_file" in section else []
     given = section.get("headers", Section())
     if not isinstance(given, Section):
-        raise _Wrong("headers", "headers is a mapping of names to values")
+        raise _Wrong("headers", say("headers is a mapping of names to values"))
     lines += [f"{name}: {value}" for name, value in given.items()]
     try:
         return read_headers(lines)
     except InvalidWebhook as error:
-        raise _Wrong("headers" if given else "header_file", str(error)) from None
+        raise _Wrong("headers" if given else "header_file", as_is(str(error))) from None
 
 
 def _seconds(section: Section, key: str, default: float) -> float:
@@ -212,14 +229,17 @@ def _seconds(section: Section, key: str, default: float) -> float:
     except (ValueError, TypeError):
         seconds = -1.0
     if not 0 < seconds <= 30 * 86_400:
-        raise _Wrong(key, f"{key} is a time such as 10s or 1d, not {value!r}")
+        raise _Wrong(
+            key, say("{key} is a time such as 10s or 1d, not {value!r}", key=key, value=value)
+        )
     return seconds
 
 
 def _severities(section: Section) -> tuple[str, ...]:
     value = section.get("severities", list(SEVERITIES))
     if not isinstance(value, list) or not value or any(one not in SEVERITIES for one in value):
-        raise _Wrong("severities", f"severities is a list of {', '.join(SEVERITIES)}")
+        listed = ", ".join(SEVERITIES)
+        raise _Wrong("severities", say("severities is a list of {listed}", listed=listed))
     return tuple(value)
 
 
@@ -233,7 +253,12 @@ def _check_fields(value: Any) -> None:
     elif isinstance(value, str):
         for name in re.findall(r"\{([^{}]*)\}", value):
             if name not in FIELDS:
-                raise _Wrong("body", f"{{{name}}} is not known; there are {', '.join(FIELDS)}")
+                sentence = say(
+                    "{{{field}}} is not known; there are {fields}",
+                    field=name,
+                    fields=", ".join(FIELDS),
+                )
+                raise _Wrong("body", sentence)
 
 
 # Mail
@@ -242,37 +267,38 @@ def _check_fields(value: Any) -> None:
 def _mail(section: Section, directory: Path) -> Mail:
     given = section["mail"]
     if not isinstance(given, Section):
-        raise _Wrong("mail", "mail is a mapping with server, from and to")
+        raise _Wrong("mail", say("mail is a mapping with server, from and to"))
     try:
         _only(given, _MAIL)
         host, port = _server(given)
         security = given.get("security", "starttls")
         if security not in _SECURITIES:
-            raise _Wrong("security", f"security is one of {', '.join(_SECURITIES)}")
+            raise _Wrong("security", _one_of("security", _SECURITIES, security))
         to = given.get("to")
         receivers = [to] if isinstance(to, str) else to
         if not isinstance(receivers, list) or not receivers:
-            raise _Wrong("to", "to is an address or a list of addresses")
+            raise _Wrong("to", say("to is an address or a list of addresses"))
         for address in (given.get("from"), *receivers):
             # Without spaces, line breaks and brackets an address cannot add a header.
             if not isinstance(address, str) or _ADDRESS.fullmatch(address) is None:
-                raise _Wrong("to", f"{address!r} is no address such as ops@example.org")
+                sentence = say("{address!r} is no address such as ops@example.org", address=address)
+                raise _Wrong("to", sentence)
         user, password = given.get("user", ""), _secret(given, "password", directory)
         if bool(user) != bool(password):
-            raise _Wrong("user", "user and password belong together")
+            raise _Wrong("user", say("user and password belong together"))
         if user and security == "none":
-            raise _Wrong("security", "a password is sent with starttls or tls only")
+            raise _Wrong("security", say("a password is sent with starttls or tls only"))
         return Mail(host, port, security, str(given["from"]), tuple(receivers), str(user), password)
     except _Wrong as error:
         line = given.lines.get(error.key)
         if line is not None:
             section.lines["mail"] = line
-        raise _Wrong("mail", str(error)) from None
+        raise _Wrong("mail", error.sentence) from None
 
 
 def _server(given: Section) -> tuple[str, int]:
     host, _, port = str(given.get("server", "")).rpartition(":")
     is_name = bool(host) and host.isprintable() and " " not in host
     if not (is_name and port.isdecimal() and 0 < int(port) < 65536):
-        raise _Wrong("server", "server is a name and a port, such as mail.example.org:587")
+        raise _Wrong("server", say("server is a name and a port, such as mail.example.org:587"))
     return host.strip("[]"), int(port)

@@ -328,7 +328,15 @@ def _unreachable(look: Snapshot, target: Target) -> Iterator[Observation]:
     yield Observation("cluster", 0.0, say("The console reaches the cluster."), "/")
 
 
+def _not_kept(look: Snapshot, target: Target) -> Iterator[Observation]:
+    said = say("The history is kept.")
+    if look.history_fault:
+        said = say("The history cannot be written: {reason}.", reason=look.history_fault)
+    yield Observation("history", float(bool(look.history_fault)), said, "/alerts")
+
+
 UNREACHABLE: Final = "cluster_unreachable"
+HISTORY_NOT_KEPT: Final = "history_not_kept"
 DISK_FULL_IN: Final = "disk_full_in"
 
 _LAG_ADVICE: Final = say(
@@ -392,6 +400,9 @@ _CONDITIONS: Final = (
               say("Renew the certificate; brokers take a new key store without a restart."), is_above=False),
     Condition(UNREACHABLE, say("the console cannot look at the cluster"), "", "flag", _unreachable,
               say("Look whether brokers run and whether this machine reaches them."), default=0.5),
+    Condition(HISTORY_NOT_KEPT, say("the console cannot write its history"), "", "flag", _not_kept,
+              say("Free space on the disk of the history's file, or mend it. Until then charts have a gap, and what is "
+              "sent and silenced is known to this run of the console alone."), default=0.5),
 )  # fmt: skip
 
 CONDITIONS: Final[Mapping[str, Condition]] = {one.name: one for one in _CONDITIONS}

@@ -1,8 +1,8 @@
 """Delivery of messages, at least once and in order for each channel: one attempt at a time, with pauses that grow.
 
-A message is in the file until it was taken, so a console that was ended goes on with it. A channel that is down gets
-one attempt at a time and has all its messages when it is back, those that are younger than `retry_for`. A message that
-a receiver refuses as wrong is given up at once, and the page says so.
+A message waits in the outbox until it was taken, so a console that was ended goes on with it. A channel that is down
+gets one attempt at a time and has all its messages when it is back, those that are younger than `retry_for`. A message
+that a receiver refuses as wrong is given up at once, and the page says so.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, Final
 from kavka.console.alerts import records
 from kavka.console.alerts.channels import Channel, Mail
 from kavka.console.alerts.messages import body_of, email_of
-from kavka.console.alerts.records import Delivery
-from kavka.console.history.recorder import History
+from kavka.console.alerts.outbox import Outbox
+from kavka.console.alerts.records import Delivery, Result
 from kavka.net.webhook import Endpoint, Outcome, Verdict, wait_s
 
 log = logging.getLogger(__name__)
@@ -37,15 +37,13 @@ _WRONG: Final = range(500, 600)
 class Deliveries:
     """Sends what waits, while the console runs."""
 
-    def __init__(self, history: History) -> None:
-        """Take the history, whose file holds the messages."""
-        self._history = history
+    def __init__(self, outbox: Outbox) -> None:
+        """Take the messages."""
+        self._outbox = outbox
         self._channels: Mapping[str, Channel] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wake: dict[str, asyncio.Event] = {}
         self._stop = asyncio.Event()
-        self._unsaved: dict[str, dict[str, Any]] = {}
-        """The result of a channel's newest attempt that is not in the file yet."""
 
     async def use(self, channels: Mapping[str, Channel]) -> None:
         """Send to these channels from now on."""
@@ -58,8 +56,7 @@ class Deliveries:
                 self._tasks[name] = asyncio.create_task(
                     self._run(name), name=f"kavka-alerts-{name}"
                 )
-        names = list(channels)
-        await self._history.run(lambda file: records.give_up_unknown(file, names))
+        await self._outbox.use(list(channels))
 
     async def stop(self) -> None:
         """Send no more; what waits is sent by the next console."""
@@ -80,7 +77,7 @@ class Deliveries:
             try:
                 while await self._send_next(name):
                     pass
-            except sqlite3.Error as error:  # its disk is full, as a rule
+            except sqlite3.Error as error:  # the file cannot be read
                 log.error("alerts not sent channel=%s reason=%s", name, error)
             except Exception:  # one message must not end the others
                 log.exception("alerts not sent channel=%s", name)
@@ -89,10 +86,8 @@ class Deliveries:
 
     async def _send_next(self, name: str) -> bool:
         """Make an attempt for the oldest message of a channel; return whether to look for another at once."""
-        if name in self._unsaved:  # the disk was full: it must not be sent again for that
-            await self._save(name)
         now_s = time.time()
-        found = await self._history.run(lambda file: records.due(file, int(now_s), name))
+        found = await self._outbox.due(name, int(now_s))
         if found is None:
             return False
         channel = self._channels[name]
@@ -105,20 +100,8 @@ class Deliveries:
             outcome = Outcome(500, f"{type(error).__name__}: {error}")
         attempts = found.attempts + 1
         state, due_s = self._decide(channel, found, outcome, attempts, now_s)
-        self._unsaved[name] = {
-            "number": found.number,
-            "state": state,
-            "attempts": attempts,
-            "due_s": due_s,
-            "reason": outcome.text,
-        }
-        await self._save(name)
+        await self._outbox.note(name, Result(state, attempts, due_s, outcome.text))
         return state != records.WAITING
-
-    async def _save(self, name: str) -> None:
-        result = self._unsaved[name]
-        await self._history.run(lambda file: records.update(file, **result))
-        del self._unsaved[name]
 
     def _decide(
         self, channel: Channel, found: Delivery, outcome: Outcome, attempts: int, now_s: float

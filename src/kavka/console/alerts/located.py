@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kavka.console.formats import is_text
+from kavka.console.sentences import Sentence, say
 
 _MOST_VALUES: Final = 20_000
 
@@ -13,7 +14,7 @@ class Problem(NamedTuple):
     """A mistake in a file, at a line from 1."""
 
     line: int
-    sentence: str
+    sentence: Sentence
 
 
 class Section(dict[str, Any]):
@@ -61,11 +62,12 @@ def located(text: str) -> Any:
     except BadYaml:
         raise
     except RecursionError:
-        raise BadYaml(Problem(1, "not valid YAML: it is nested too deeply")) from None
+        raise BadYaml(Problem(1, say("not valid YAML: it is nested too deeply"))) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise BadYaml(Problem(mark.line + 1 if mark else 1, f"not valid YAML: {reason}")) from error
+        sentence = say("not valid YAML: {reason}", reason=reason)
+        raise BadYaml(Problem(mark.line + 1 if mark else 1, sentence)) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -85,13 +87,18 @@ class _Values:
         line = node.start_mark.line + 1
         self._left -= 1
         if id(node) in above:
-            raise BadYaml(Problem(line, "not valid YAML: an anchor that holds itself"))
+            raise BadYaml(Problem(line, say("not valid YAML: an anchor that holds itself")))
         above = (*above, id(node))
         if len(above) > 20:
-            raise BadYaml(Problem(line, "not valid YAML: it is nested too deeply"))
+            raise BadYaml(Problem(line, say("not valid YAML: it is nested too deeply")))
         if self._left < 0:
             raise BadYaml(
-                Problem(line, f"it has more than {_MOST_VALUES:,} values, with those of aliases")
+                Problem(
+                    line,
+                    say(
+                        "it has more than {most:,} values, with those of aliases", most=_MOST_VALUES
+                    ),
+                )
             )
         if isinstance(node, yaml.MappingNode):
             return self._section(node, line, above)
@@ -110,7 +117,7 @@ class _Values:
             key = str(self._plain(key_node, line))
             key_line = key_node.start_mark.line + 1
             if key in section:
-                raise BadYaml(Problem(key_line, f"{key!r} stands twice"))
+                raise BadYaml(Problem(key_line, say("{key!r} stands twice", key=key)))
             section[key] = self.of(value_node, above)
             section.lines[key] = key_line
         return section
@@ -123,7 +130,7 @@ class _Values:
             OverflowError,
             AttributeError,
         ) as error:  # of a tag that its text does not fit
-            raise BadYaml(Problem(line, f"not valid YAML: {error}")) from error
+            raise BadYaml(Problem(line, say("not valid YAML: {reason}", reason=error))) from error
         if isinstance(value, str) and not is_text(value):
-            raise BadYaml(Problem(line, "not valid YAML: a text has half of a character"))
+            raise BadYaml(Problem(line, say("not valid YAML: a text has half of a character")))
         return value

@@ -6,7 +6,8 @@ The states, events and deliveries of one look are one transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, NamedTuple
 
@@ -45,6 +46,15 @@ class Delivery(NamedTuple):
     reason: str
 
 
+class Result(NamedTuple):
+    """The state of a message after an attempt."""
+
+    state: str
+    attempts: int
+    due_s: int
+    reason: str
+
+
 class Silence(NamedTuple):
     """A time in which alerts are not sent."""
 
@@ -71,24 +81,57 @@ def keep(
     deliveries: Sequence[NewDelivery],
 ) -> None:
     """Keep the states, and the events and messages of one look."""
+    new = [Delivery(0, *one, now_s, 0, now_s, WAITING, "") for one in deliveries]
+    write(file, states, [(now_s, event) for event in events], new, {})
+
+
+def write(
+    file: HistoryFile,
+    states: Mapping[Key, State] | None,
+    events: Sequence[tuple[int, Alert]],
+    deliveries: Sequence[Delivery],
+    results: Mapping[int, Result],
+    channels: Sequence[str] | None = None,
+) -> list[int]:
+    """Keep all of it or nothing, and return the numbers of the messages.
+
+    `states` are all that there are, `events` have their times, `results` are of messages that the file has. Messages of
+    other `channels` are given up.
+    """
     with file.connection as database:
-        kept = {Key(*row) for row in database.execute("select rule, subject from alert_states")}
-        database.executemany(
-            "delete from alert_states where rule = ? and subject = ?", kept - states.keys()
-        )
-        database.executemany(
-            "insert or replace into alert_states values (?, ?, ?)",
-            [(*key, state.to_json()) for key, state in states.items()],
-        )
+        if states is not None:
+            _write_states(database, states)
         database.executemany(
             "insert into alert_events (at, incident, event, document) values (?, ?, ?, ?)",
-            [(now_s, one.incident, one.event, _event_text(one)) for one in events],
+            [(at_s, one.incident, one.event, _event_text(one)) for at_s, one in events],
         )
-        database.executemany(
-            "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
-            "values (?, ?, ?, ?, 0, ?, 'waiting', '')",
-            [(*one, now_s, now_s) for one in deliveries],
-        )
+        numbers = [_add_delivery(database, one) for one in deliveries]
+        for number, result in results.items():
+            _update(database, number, result)
+        if channels is not None:
+            _give_up_unknown(database, channels)
+    return numbers
+
+
+def _write_states(database: sqlite3.Connection, states: Mapping[Key, State]) -> None:
+    kept = {Key(*row) for row in database.execute("select rule, subject from alert_states")}
+    database.executemany(
+        "delete from alert_states where rule = ? and subject = ?", kept - states.keys()
+    )
+    database.executemany(
+        "insert or replace into alert_states values (?, ?, ?)",
+        [(*key, state.to_json()) for key, state in states.items()],
+    )
+
+
+def _add_delivery(database: sqlite3.Connection, one: Delivery) -> int:
+    made = database.execute(
+        "insert into deliveries (channel, key, document, made, attempts, due, state, reason) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*one[1:-1], one.reason[:500]),
+    )
+    assert made.lastrowid is not None
+    return made.lastrowid
 
 
 def remove_old(file: HistoryFile, now_s: int) -> None:
@@ -142,38 +185,38 @@ _LONGEST_PAUSE_S: Final = int(MAX_RETRY_AFTER_S) + 60
 _COLUMNS: Final = "number, channel, key, document, made, attempts, due, state, reason"
 
 
-def due(file: HistoryFile, now_s: int, channel: str) -> Delivery | None:
-    """Return the oldest message of a channel that waits, if it is due: messages keep their order."""
+def oldest(file: HistoryFile, channel: str, after: int = 0) -> Delivery | None:
+    """Return the oldest message of a channel that waits, of those with a larger number."""
     row = file.connection.execute(
-        f"select {_COLUMNS} from deliveries where state = 'waiting' and channel = ? order by number limit 1",
-        (channel,),
+        f"select {_COLUMNS} from deliveries where state = 'waiting' and channel = ? and number > ? "
+        "order by number limit 1",
+        (channel, after),
     ).fetchone()
-    found = None if row is None else Delivery(*row)
+    return None if row is None else Delivery(*row)
+
+
+def is_due(delivery: Delivery, now_s: int) -> bool:
+    """Return whether an attempt is to be made."""
     # One that is due later than any pause is long was tried before the clock was set back.
-    is_due = found is not None and not now_s < found.due_s <= now_s + _LONGEST_PAUSE_S
-    return found if is_due else None
+    return not now_s < delivery.due_s <= now_s + _LONGEST_PAUSE_S
 
 
-def update(
-    file: HistoryFile, number: int, *, state: str, attempts: int, due_s: int, reason: str
-) -> None:
+def _update(database: sqlite3.Connection, number: int, result: Result) -> None:
     """Note an attempt."""
-    with file.connection as database:
-        database.execute(
-            "update deliveries set state = ?, attempts = ?, due = ?, reason = ? where number = ?",
-            (state, attempts, due_s, reason[:500], number),
-        )
+    database.execute(
+        "update deliveries set state = ?, attempts = ?, due = ?, reason = ? where number = ?",
+        (*result[:-1], result.reason[:500], number),
+    )
 
 
-def give_up_unknown(file: HistoryFile, channels: Sequence[str]) -> None:
+def _give_up_unknown(database: sqlite3.Connection, channels: Sequence[str]) -> None:
     """Give up the messages of channels that the rules have no more."""
     marks = ", ".join("?" * len(channels))
-    with file.connection as database:
-        database.execute(
-            "update deliveries set state = 'given up', reason = 'the rules have no such channel any more' "
-            f"where state = 'waiting' and channel not in ({marks})",
-            tuple(channels),
-        )
+    database.execute(
+        "update deliveries set state = 'given up', reason = 'the rules have no such channel any more' "
+        f"where state = 'waiting' and channel not in ({marks})",
+        tuple(channels),
+    )
 
 
 def of_channels(file: HistoryFile) -> dict[str, tuple[int, Delivery | None]]:

@@ -27,7 +27,7 @@ subjects: "1"
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -39,6 +39,7 @@ from zoneinfo import ZoneInfo
 from kavka.console.alerts.channels import SEVERITIES, Channel, read_channel
 from kavka.console.alerts.conditions import CONDITIONS, UNREACHABLE, Condition, Target, matches
 from kavka.console.alerts.located import BadYaml, Items, Problem, Section, located
+from kavka.console.sentences import Sentence, say
 from kavka.settings.durations import duration_ms
 
 DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -152,6 +153,7 @@ rules:
   - {alert: DiskAlmostFull, watch: disk_used, above: 85%, clear: 80%, for: 5m}
   - {alert: DiskFullSoon, watch: disk_full_in, below: 24h, clear: 36h, for: 30m}
   - {alert: PipelineFailing, watch: pipeline_failing, for: 1m, severity: critical}
+  - {alert: HistoryNotKept, watch: history_not_kept, for: 1m}
   - {alert: PipelineSilent, watch: pipeline_silent, above: 2m}
 """
 """The rules of a console without a file."""
@@ -163,7 +165,7 @@ class _Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, line: int, sentence: str) -> None:
+    def add(self, line: int, sentence: Sentence) -> None:
         self.found.append(Problem(line, sentence))
 
 
@@ -177,7 +179,7 @@ def parse(text: str, directory: Path) -> tuple[Rules, list[Problem]]:
     except BadYaml as error:
         return Rules(), [error.problem]
     problems = _Problems()
-    file = _section(document, 1, "the file", _FILE, problems)
+    file = _section(document, 1, say("the file"), _FILE, problems)
     channels: dict[str, Channel] = {}
     for _, name, section in _named(file, "channels", "channel", problems):
         found, wrong = read_channel(name, section, directory)
@@ -191,7 +193,7 @@ def parse(text: str, directory: Path) -> tuple[Rules, list[Problem]]:
         if rule is not None:
             rules.append(rule)
     if "rules" not in file:
-        problems.add(file.line or 1, "the file has no list `rules`")
+        problems.add(file.line or 1, say("the file has no list `rules`"))
     windows = [
         window
         for _, name, section in _named(file, "maintenance", "name", problems)
@@ -209,7 +211,7 @@ def load(path: Path) -> tuple[Rules, list[Problem], str]:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return Rules(), [Problem(1, "the file is not UTF-8")], ""
+        return Rules(), [Problem(1, say("the file is not UTF-8"))], ""
     return *parse(text, path.parent), text
 
 
@@ -235,15 +237,18 @@ def _named(
     if listed is None:
         return []
     if not isinstance(listed, Items):
-        problems.add(file.line_of(key), f"`{key}` is a list")
+        problems.add(file.line_of(key), say("`{key}` is a list", key=key))
         return []
     found: dict[str, tuple[int, str, Section]] = {}
     for line, item in zip(listed.lines, listed, strict=True):
         name = item.get(name_key) if isinstance(item, Section) else None
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            problems.add(line, f"an entry of `{key}` begins with `{name_key}: NAME`")
+            sentence = say(
+                "an entry of `{key}` begins with `{name_key}: NAME`", key=key, name_key=name_key
+            )
+            problems.add(line, sentence)
         elif name in found:
-            problems.add(line, f"two entries of `{key}` are named {name!r}")
+            problems.add(line, say("two entries of `{key}` are named {name!r}", key=key, name=name))
         else:
             found[name] = (line, name, item)
     return list(found.values())
@@ -256,16 +261,20 @@ def _names_of(listed: Any) -> list[str]:
 
 
 def _section(
-    value: Any, line: int, name: str, allowed: Sequence[str], problems: _Problems
+    value: Any, line: int, where: Sentence, allowed: Sequence[str], problems: _Problems
 ) -> Section:
     if not isinstance(value, Section):
-        problems.add(line, f"{name} is no mapping")
+        problems.add(line, say("{where} is no mapping", where=where))
         return Section()
     for key in value:
         if key not in allowed:
-            problems.add(
-                value.line_of(key), f"{name} has no {key!r}; it may have {', '.join(allowed)}"
+            sentence = say(
+                "{where} has no {key!r}; it may have {allowed}",
+                where=where,
+                key=key,
+                allowed=", ".join(allowed),
             )
+            problems.add(value.line_of(key), sentence)
     return value
 
 
@@ -277,7 +286,9 @@ def _address(file: Section, problems: _Problems) -> str:
     except ValueError:
         is_good = False
     if not is_good or not str(address).isprintable() or " " in str(address):
-        problems.add(file.line_of("address"), "address is a URL such as https://kafka.example.org")
+        problems.add(
+            file.line_of("address"), say("address is a URL such as https://kafka.example.org")
+        )
         return ""
     return str(address).rstrip("/")
 
@@ -289,36 +300,33 @@ def _rule(
     name: str, section: Section, channels: Sequence[str], line: int, problems: _Problems
 ) -> Rule | None:
     before = len(problems.found)
-    _section(section, line, f"the rule {name}", _RULE, problems)
+    rule = say("the rule {name}", name=name)
+    _section(section, line, rule, _RULE, problems)
     watch = section.get("watch")
     condition = CONDITIONS.get(watch) if isinstance(watch, str) else None
     if condition is None:
         problems.add(
             section.line_of("watch"),
-            f"the rule {name}: watch is one of {', '.join(CONDITIONS)}, not {watch!r}",
+            _one_of(rule, "watch", CONDITIONS, watch),
         )
         return None
-    patterns = _subjects(name, section, condition, problems)
-    is_above, threshold, clear = _thresholds(name, section, condition, problems)
+    patterns = _subjects(rule, section, condition, problems)
+    is_above, threshold, clear = _thresholds(rule, section, condition, problems)
     severity = section.get("severity", "warning")
     if severity not in SEVERITIES:
         problems.add(
             section.line_of("severity"),
-            f"the rule {name}: severity is one of {', '.join(SEVERITIES)}, not {severity!r}",
+            _one_of(rule, "severity", SEVERITIES, severity),
         )
     advice = section.get("advice", condition.advice)
     if not isinstance(advice, str):
-        problems.add(section.line_of("advice"), f"the rule {name}: advice is a text")
+        problems.add(section.line_of("advice"), say("{rule}: advice is a text", rule=rule))
     chosen = _patterns(section, "channels", problems) if "channels" in section else None
     for one in chosen or ():
         if one not in channels:
-            problems.add(
-                section.line_of("channels"), f"the rule {name}: there is no channel {one!r}"
-            )
-    times = [
-        _duration(section, key, f"the rule {name}", problems)
-        for key in ("for", "clear_for", "repeat")
-    ]
+            sentence = say("{rule}: there is no channel {channel!r}", rule=rule, channel=one)
+            problems.add(section.line_of("channels"), sentence)
+    times = [_duration(section, key, rule, problems) for key in ("for", "clear_for", "repeat")]
     if len(problems.found) > before:
         return None
     for_ms, clear_for_ms, repeat_ms = times
@@ -328,13 +336,25 @@ def _rule(
     )  # fmt: skip
 
 
+def _one_of(rule: Sentence, key: str, allowed: Iterable[str], value: object) -> Sentence:
+    listed = ", ".join(allowed)
+    return say(
+        "{rule}: {key} is one of {listed}, not {value!r}",
+        rule=rule,
+        key=key,
+        listed=listed,
+        value=value,
+    )
+
+
 def _subjects(
-    name: str, section: Section, condition: Condition, problems: _Problems
+    rule: Sentence, section: Section, condition: Condition, problems: _Problems
 ) -> tuple[str, ...]:
     for key in _SUBJECTS:
         if key in section and key != condition.subjects:
-            what = f"`{condition.subjects}`" if condition.subjects else "no subjects"
-            problems.add(section.line_of(key), f"the rule {name}: {condition.name} has {what}")
+            what = f"`{condition.subjects}`" if condition.subjects else say("no subjects")
+            sentence = say("{rule}: {watch} has {what}", rule=rule, watch=condition.name, what=what)
+            problems.add(section.line_of(key), sentence)
     if not condition.subjects:
         return ("*",)
     if condition.subjects == "certificates":
@@ -344,10 +364,14 @@ def _subjects(
             if not host or not port.isdecimal() or not 0 < int(port) < 65536:
                 problems.add(
                     section.line_of("certificates"),
-                    f"the rule {name}: {one!r} is no address such as broker-1.example.org:9093",
+                    say(
+                        "{rule}: {address!r} is no address such as broker-1.example.org:9093",
+                        rule=rule,
+                        address=one,
+                    ),
                 )
         if not patterns:
-            problems.add(section.line, f"the rule {name} names no certificates: [host:port]")
+            problems.add(section.line, say("{rule} names no certificates: [host:port]", rule=rule))
         return patterns
     return _patterns(section, condition.subjects, problems) or ("*",)
 
@@ -359,26 +383,32 @@ def _patterns(section: Section, key: str, problems: _Problems) -> tuple[str, ...
     values = value if isinstance(value, Items) else [value]
     texts = [one for one in values if isinstance(one, (str, int)) and not isinstance(one, bool)]
     if len(texts) < len(values) or not texts or any(str(one) == "" for one in texts):
-        problems.add(section.line_of(key), f"{key} is a name or a list of names")
+        problems.add(section.line_of(key), say("{key} is a name or a list of names", key=key))
         return ()
     return tuple(str(one) for one in texts)
 
 
 def _thresholds(
-    name: str, section: Section, condition: Condition, problems: _Problems
+    rule: Sentence, section: Section, condition: Condition, problems: _Problems
 ) -> tuple[bool, float, float]:
-    rule = f"the rule {name}"
+    watch = condition.name
     given = [side for side in ("above", "below") if side in section]
     if condition.measure == "flag":
         for key in (*given, *(["clear"] if "clear" in section else [])):
-            problems.add(section.line_of(key), f"{rule}: {condition.name} has no threshold")
+            sentence = say("{rule}: {watch} has no threshold", rule=rule, watch=watch)
+            problems.add(section.line_of(key), sentence)
         return True, 0.5, 0.5
     wanted = {True: "above", False: "below", None: "above or below"}[condition.is_above]
     if len(given) > 1 or (given and given[0] not in wanted.split(" or ")):
-        problems.add(section.line_of(given[-1]), f"{rule}: {condition.name} has one of: {wanted}")
+        sentence = say(
+            "{rule}: {watch} has one of: {wanted}", rule=rule, watch=watch, wanted=wanted
+        )
+        problems.add(section.line_of(given[-1]), sentence)
         return True, 0.0, 0.0
     if not given and (condition.default is None or condition.is_above is None):
-        problems.add(section.line, f"{rule} has no threshold: `{wanted}`")
+        problems.add(
+            section.line, say("{rule} has no threshold: `{wanted}`", rule=rule, wanted=wanted)
+        )
         return True, 0.0, 0.0
     is_above = given == ["above"] if given else bool(condition.is_above)
     threshold = (
@@ -391,13 +421,16 @@ def _thresholds(
     if (clear > threshold) if is_above else (clear < threshold):
         problems.add(
             section.line_of("clear"),
-            f"{rule}: clear is beyond the threshold, so an alert would end while it is there",
+            say(
+                "{rule}: clear is beyond the threshold, so an alert would end while it is there",
+                rule=rule,
+            ),
         )
     return is_above, threshold, clear
 
 
 def _number(
-    section: Section, key: str, condition: Condition, rule: str, problems: _Problems
+    section: Section, key: str, condition: Condition, rule: Sentence, problems: _Problems
 ) -> float:
     value = section[key]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -410,24 +443,28 @@ def _number(
             return duration_ms(value) / 1000
     if is_number and math.isfinite(value) and 0 <= value <= most:
         return float(value)
-    form = {"share": "a share such as 85% or 0.85", "duration": "a time such as 90s, 5m or 24h"}
-    problems.add(
-        section.line_of(key),
-        f"{rule}: {key} is {form.get(condition.measure, 'a number')}, not {value!r}",
-    )
+    forms = {
+        "share": say("a share such as 85% or 0.85"),
+        "duration": say("a time such as 90s, 5m or 24h"),
+    }
+    form = forms.get(condition.measure, say("a number"))
+    problems.add(section.line_of(key), _is_no(rule, key, form, value))
     return 0.0
 
 
-def _duration(section: Section, key: str, rule: str, problems: _Problems) -> int:
+def _is_no(rule: Sentence, key: str, form: Sentence, value: object) -> Sentence:
+    return say("{rule}: {key} is {form}, not {value!r}", rule=rule, key=key, form=form, value=value)
+
+
+def _duration(section: Section, key: str, rule: Sentence, problems: _Problems) -> int:
     value = section.get(key, 0)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
         return round(value * 1000)
     if isinstance(value, str):
         with suppress(ValueError):
             return duration_ms(value)
-    problems.add(
-        section.line_of(key), f"{rule}: {key} is a time such as 90s, 5m or 1h30m, not {value!r}"
-    )
+    form = say("a time such as 90s, 5m or 1h30m")
+    problems.add(section.line_of(key), _is_no(rule, key, form, value))
     return 0
 
 
@@ -436,12 +473,13 @@ def _duration(section: Section, key: str, rule: str, problems: _Problems) -> int
 
 def _window(name: str, section: Section, problems: _Problems) -> Window | None:
     before = len(problems.found)
-    where = f"the maintenance {name}"
+    where = say("the maintenance {name}", name=name)
     _section(section, section.line, where, _WINDOW, problems)
     days = [str(day).lower() for day in _patterns(section, "days", problems)] or list(DAYS)
     for day in days:
         if day not in DAYS:
-            problems.add(section.line_of("days"), f"{where}: {day!r} is no day such as sunday")
+            sentence = say("{where}: {day!r} is no day such as sunday", where=where, day=day)
+            problems.add(section.line_of("days"), sentence)
     begin, end = (_clock(section, key, where, problems) for key in ("from", "to"))
     zone: tzinfo = UTC
     if "timezone" in section:
@@ -450,7 +488,11 @@ def _window(name: str, section: Section, problems: _Problems) -> Window | None:
         except (ValueError, OSError, KeyError):
             problems.add(
                 section.line_of("timezone"),
-                f"{where}: {section['timezone']!r} is no time zone such as Europe/Berlin",
+                say(
+                    "{where}: {zone!r} is no time zone such as Europe/Berlin",
+                    where=where,
+                    zone=section["timezone"],
+                ),
             )
     alerts = _patterns(section, "alerts", problems) or ("*",)
     subjects = _patterns(section, "subjects", problems) or ("*",)
@@ -460,7 +502,7 @@ def _window(name: str, section: Section, problems: _Problems) -> Window | None:
     return Window(name, numbers, begin, end, zone, alerts, subjects)
 
 
-def _clock(section: Section, key: str, where: str, problems: _Problems) -> time:
+def _clock(section: Section, key: str, where: Sentence, problems: _Problems) -> time:
     value = section.get(key)
     # YAML 1.1 takes 02:00 for a number in base 60, unless it stands in quotes.
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
@@ -468,7 +510,8 @@ def _clock(section: Section, key: str, where: str, problems: _Problems) -> time:
     with suppress(ValueError):
         if isinstance(value, str):
             return time.fromisoformat(value)
-    problems.add(section.line_of(key), f'{where}: {key} is a time of the day such as "02:30"')
+    sentence = say('{where}: {key} is a time of the day such as "02:30"', where=where, key=key)
+    problems.add(section.line_of(key), sentence)
     return time()
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kavka.console.alerts import records
+from kavka.console.alerts import records, rule_file
 from kavka.console.alerts.book import Book, Change, Key, State
-from kavka.console.alerts.conditions import DISK_FULL_IN, Observation, matches
+from kavka.console.alerts.conditions import DISK_FULL_IN, HISTORY_NOT_KEPT, Observation, matches
 from kavka.console.alerts.delivery import Deliveries
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.messages import alert_of, grouped, messages_of, test_alert
+from kavka.console.alerts.outbox import Outbox
 from kavka.console.alerts.probes import Certificates, disk_forecasts, read_pipelines
 from kavka.console.alerts.records import NewDelivery, Silence
 from kavka.console.alerts.rules import (
@@ -55,8 +58,10 @@ class Alerts:
         """Mistakes of a file that was changed while the console runs; the rules before it are kept."""
         self.book = Book()
         self.silences: list[Silence] = []
-        self.deliveries = Deliveries(history)
+        self.outbox = Outbox(history)
+        self.deliveries = Deliveries(self.outbox)
         self._certificates = Certificates()
+        self._editing = asyncio.Lock()
         history.on_look = self._on_look
 
     async def start(self) -> None:
@@ -68,6 +73,11 @@ class Alerts:
     async def stop(self) -> None:
         """Send no more."""
         await self.deliveries.stop()
+
+    @property
+    def fault(self) -> str:
+        """The reason why the history's file could not be written at the last look; empty where it could."""
+        return self._history.fault or self.outbox.fault
 
     # The file of rules
 
@@ -82,7 +92,11 @@ class Alerts:
             self._changed = changed
             rules, problems, text = load(self.path)
         except OSError as error:
-            rules, problems, text = Rules(), [Problem(1, f"cannot be read: {error}")], ""
+            rules, problems, text = (
+                Rules(),
+                [Problem(1, say("it cannot be read: {error}", error=error))],
+                "",
+            )
         self.problems = problems
         if problems:
             log.error("rules not taken path=%s reason=%s", self.path, _said(self.path, problems))
@@ -91,12 +105,26 @@ class Alerts:
         self.rules, self.text = rules, text
         await self.deliveries.use(rules.channels)
 
+    async def edit(
+        self, version: str, name: str, entry: Mapping[str, Any] | None, *, check: bool
+    ) -> None:
+        """Change one rule in the file as `rule_file.edit` does, and take the file. Raise as that does."""
+        path = self.path
+        assert path is not None, "there is a file"
+        async with self._editing:
+            await asyncio.to_thread(rule_file.edit, path, version, name, entry, check=check)
+        if not check:
+            await self._reread()
+
     # A look
 
     async def _on_look(self, snapshot: Snapshot | None, reason: str) -> None:
         now_s = time.time()
         await self._reread()
-        await self._read_silences()
+        try:
+            await self._read_silences()
+        except sqlite3.Error as error:  # those that are known hold
+            log.error("silences not read reason=%s", error)
         if snapshot is not None:
             snapshot = await self._completed(snapshot)
         await self.decide(snapshot, reason, now_s)
@@ -129,7 +157,7 @@ class Alerts:
         self.book.set_back(now_ms)
         changes = self.book.end_missing(now_ms, self.rules.rules)
         for rule in self.rules.rules:
-            observations = _observations(rule, snapshot, reason)
+            observations = _observations(rule, snapshot, reason, self.fault)
             if observations is not None:
                 changes += self.book.evaluate(
                     now_ms, rule, observations, lambda alert, subject: self.muted(now_s, alert, subject)
@@ -156,9 +184,7 @@ class Alerts:
             for channel, alerts in grouped(self.rules, changes)
             for key, document in messages_of(channel, alerts)
         ]
-        states = dict(self.book.states)
-        await self._history.run(lambda file: records.keep(file, now_s, states, events, new))
-        await self._history.run(lambda file: records.remove_old(file, now_s))
+        await self.outbox.keep(now_s, self.book.states, events, new)
         if new:
             self.deliveries.wake()
 
@@ -241,8 +267,13 @@ class Alerts:
         )  # fmt: skip
 
 
-def _observations(rule: Rule, snapshot: Snapshot | None, reason: str) -> list[Observation] | None:
+def _observations(
+    rule: Rule, snapshot: Snapshot | None, reason: str, fault: str
+) -> list[Observation] | None:
     """Return the observations of a rule, None where a look says nothing about it."""
+    if rule.condition.name == HISTORY_NOT_KEPT:  # about the console, whatever the cluster says
+        look = replace(snapshot or Snapshot(0.0), history_fault=fault)
+        return list(rule.condition.observe(look, rule.target))
     if snapshot is not None:
         if rule.condition.subjects == "pipelines" and snapshot.pipelines is None:
             return None

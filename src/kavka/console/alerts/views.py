@@ -73,7 +73,7 @@ class AlertList:
     silences: list[SilenceView]
     channels: list[ChannelView]
     rules: int
-    problems: list[str]
+    problems: list[Sentence]
     """Mistakes of a rules' file that was changed and is not taken."""
     note: Sentence
 
@@ -117,7 +117,7 @@ class RuleList:
     """The file without its channels, which may hold secrets."""
     rules: list[RuleView]
     windows: list[WindowView]
-    problems: list[str]
+    problems: list[Sentence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +270,9 @@ def window_view(window: Window, now_s: float) -> WindowView:
     )
 
 
-def problem_texts(problems: Sequence[Problem]) -> list[str]:
+def problem_texts(problems: Sequence[Problem]) -> list[Sentence]:
     """Return mistakes with their lines."""
-    return [f"line {one.line}: {one.sentence}" for one in problems]
+    return [say("line {line}: {mistake}", line=one.line, mistake=one.sentence) for one in problems]
 
 
 def delivery_view(delivery: Delivery) -> DeliveryView:

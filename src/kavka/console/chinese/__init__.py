@@ -13,6 +13,7 @@ from kavka.console.chinese.pages import PAGES
 from kavka.console.chinese.programs import PROGRAMS
 from kavka.console.chinese.records import RECORDS
 from kavka.console.chinese.refusals import REFUSALS
+from kavka.console.chinese.rules import RULES
 from kavka.console.chinese.transactions import TRANSACTIONS
 
 CHINESE: Final[dict[str, str]] = {
@@ -25,7 +26,7 @@ CHINESE: Final[dict[str, str]] = {
     **ALERTS,
 }
 
-CHINESE_SENTENCES: Final[dict[str, str]] = {**REFUSALS, **FINDINGS, **OUTCOMES}
+CHINESE_SENTENCES: Final[dict[str, str]] = {**REFUSALS, **FINDINGS, **OUTCOMES, **RULES}
 """By templates of `kavka.console.sentences`."""
 
 SAME: Final = frozenset(

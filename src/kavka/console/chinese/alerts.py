@@ -5,6 +5,35 @@ from __future__ import annotations
 from typing import Final
 
 ALERTS: Final[dict[str, str]] = {
+    ", and its alerts end.": "，其告警结束。",
+    "A number, a share such as 85%, or a time such as 5m, as the condition measures it. Empty: the condition’s "
+    "default.": ("数字、比例（例如 85%）或时长（例如 5m），取决于条件。留空：条件的默认值。"),
+    "A rule": "规则",
+    "Above": "高于",
+    "All other lines stay.": "其他行保持不变。",
+    "Below": "低于",
+    "Channels of the file, one a line. Empty: all.": "文件中的通知渠道，每行一个。留空：全部。",
+    "Comments within this rule are lost, all other lines stay.": "此规则内的注释会丢失，其他行保持不变。",
+    "Delete a rule": "删除规则",
+    "Empty: the condition’s own advice.": "留空：条件自带的建议。",
+    "Ends after": "结束前持续",
+    "Ends at": "结束值",
+    "Groups, topics, brokers, flows or certificates, one a line, with * and ?. Empty: all.": (
+        "消费组、主题、Broker、流或证书，每行一个，可用 * 和 ?。留空：全部。"
+    ),
+    "It is written to": "写入到",
+    "New rule": "新建规则",
+    "Save": "保存",
+    "Sent again every": "重复发送间隔",
+    "The default rules cannot be changed here: save them as a file, and start the console with --rules FILE. "
+    "The page of rules shows them.": (
+        "默认规则不能在此更改：请将其保存为文件，并使用 --rules FILE 启动控制台。规则页面会显示它们。"
+    ),
+    "The rule": "规则",
+    "There are:": "现有：",
+    "Type the name of the rule to confirm": "输入规则名称以确认",
+    "What to do": "处理办法",
+    "is removed from": "将从以下文件中移除：",
     "A group, topic, broker or flow; * and ? as above.": "消费组、主题、Broker 或流；* 和 ? 同上。",
     "A message that says that it is a test is sent to": "将发送一条标明为测试的通知到",
     "A time such as 30m, 2h or 3d.": "时长，例如 30m、2h 或 3d。",

@@ -30,7 +30,14 @@ FINDINGS: Final[dict[str, str]] = {
     "the console cannot look at the cluster": "控制台无法查看集群",
     "the oldest unread record of a flow is older": "流的最早未读记录的等待时间超过阈值",
     "the oldest unread record of a group is older": "消费组的最早未读记录的等待时间超过阈值",
+    "the console cannot write its history": "控制台无法写入其历史",
     # Advice of alerts
+    "Free space on the disk of the history's file, or mend it. Until then charts have a gap, and what is sent and "
+    "silenced is known to this run of the console alone.": (
+        "请释放历史文件所在磁盘的空间，或修复磁盘。在此之前图表会有空白，已发送和已静默的内容只有本次运行的控制台知道。"
+    ),
+    "The history cannot be written: {reason}.": "无法写入历史：{reason}。",
+    "The history is kept.": "历史正在保存。",
     "Look at the broker's machine and its log, and start it again.": (
         "请查看该 Broker 所在的机器及其日志，并重新启动它。"
     ),
@@ -141,6 +148,7 @@ FINDINGS: Final[dict[str, str]] = {
     "ACLs": "条 ACL",
     "alerts": "条告警",
     "events": "个事件",
+    "flows": "个流",
     "groups": "个消费组",
     "partitions": "个分区",
     "quotas": "个配额",
@@ -234,6 +242,12 @@ FINDINGS: Final[dict[str, str]] = {
     "Paused. Records since you began: {total}.": "已暂停。开始以来的记录：{total} 条。",
     "Time": "时间",
     # The overview
+    "Broker {broker_id} gave no answer, so {missing}: {reason}.": (
+        "Broker {broker_id} 未响应，因此{missing}：{reason}。"
+    ),
+    "the groups that it coordinates are missing": "缺少由它协调的消费组",
+    "the sizes of its replicas are missing": "缺少其副本的大小",
+    "the transactional ids that it coordinates are missing": "缺少由它协调的事务 ID",
     "Broker {broker_id} is not in the cluster, and {replicas} replicas are assigned to it.": (
         "Broker {broker_id} 不在集群中，有 {replicas} 个副本分配给它。"
     ),
@@ -263,6 +277,13 @@ FINDINGS: Final[dict[str, str]] = {
         "已查看 {partitions:,} 个分区的 {records} 条记录（{size}）。{end}。"
     ),
     "No member reads, and records wait.": "没有成员在读取，且有记录等待读取。",
+    "Nothing came from partition{s} {partitions}, led by broker {leader}: {reason}.": (
+        "分区 {partitions}（首领为 Broker {leader}）没有返回任何内容：{reason}。"
+    ),
+    "Nothing came from partition{s} {partitions}: there is no leader.": (
+        "分区 {partitions} 没有返回任何内容：没有首领。"
+    ),
+    "That is all that the brokers which answered have": "这是已响应的 Broker 所拥有的全部内容",
     "That is all there is": "这是全部内容",
     "There are too many partitions to go on in all of them: choose one.": (
         "分区过多，无法在所有分区中继续：请选择一个。"

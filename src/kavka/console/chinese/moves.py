@@ -5,6 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 MOVES: Final[dict[str, str]] = {
+    "2. Change it": "2. 更改",
+    "3. Change it": "3. 更改",
+    "After": "更改后",
+    "It can be changed in the broker’s file only.": "只能在 Broker 的文件中更改。",
+    "None: each broker has the values of its file.": "无：每个 Broker 使用其文件中的值。",
+    "Remove the value": "移除此值",
+    "Set for all brokers": "对所有 Broker 的设置",
+    "Settings of all brokers": "所有 Broker 的配置",
+    "Settings of broker": "Broker 的配置：",
+    "Settings of brokers": "Broker 配置",
+    "Show the plan": "显示计划",
+    "The broker does not take it:": "Broker 不接受：",
+    "They hold on each broker that has no value of its own.": "对没有自己的值的每个 Broker 生效。",
+    "They hold on this broker alone, before those of all brokers and of its file.": (
+        "只对此 Broker 生效，优先于所有 Broker 的值和其文件中的值。"
+    ),
+    "the same": "相同",
+    "to change it": "以更改",
     ". Their number can only grow.": "。分区数只能增加。",
     "1. What to move, and where to": "1. 移动什么，移到哪里",
     "3. Carry it out": "3. 执行",

@@ -5,6 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 OUTCOMES: Final[dict[str, str]] = {
+    # Settings of brokers
+    "Broker {text} is not in the cluster.": "Broker {text} 不在集群中。",
+    "The setting was not changed: the confirmation is not {target}.": "配置未更改：确认内容不是 {target}。",
+    "all brokers": "所有 Broker ",
+    "broker {broker}": "Broker {broker} ",
+    "change it": "更改",
+    "it keeps the value of its own": "保留自己的值",
+    "the broker does not list it": "Broker 未列出此配置",
+    "{name} is a secret: give it as `secret`, which is on no page.": (
+        "{name} 是机密：请以 `secret` 提交，任何页面都不会显示。"
+    ),
+    "{name} of {of} has a new value.": "{of}的 {name} 已有新值。",
+    "{name} of {of} is now {value!r}.": "{of}的 {name} 现为 {value!r}。",
+    "{name} of {of} was removed: what is below it holds.": "已移除{of}的 {name}：其下一级的值生效。",
+    "{text!r} is no id of a broker, and not the word all.": "{text!r} 既不是 Broker ID，也不是 all。",
     # ACLs, users, quotas
     "An address has quotas of its own: leave user and client id empty.": "地址有单独的配额：请将用户和客户端 ID 留空。",
     "Neither user nor client id nor address is named.": "没有指定用户、客户端 ID 或地址。",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 PROGRAMS: Final[dict[str, str]] = {
+    "No flow matches.": "没有匹配的流。",
+    "Search flows": "搜索流",
     ": details": "：详情",
     "Batch": "批次",
     "Done.": "完成。",

@@ -32,6 +32,7 @@ TRANSACTIONS: Final[dict[str, str]] = {
         "该事务的持续时间已超过其超时：协调器即将中止它，或无法中止。"
     ),
     "Last write": "最后写入",
+    "No transactional id on the brokers that answered.": "已响应的 Broker 上没有事务 ID。",
     "No producer has used a transactional id lately.": "近期没有生产者使用过事务 ID。",
     "No transaction hangs": "没有悬挂事务",
     "No transaction is open.": "没有未结束的事务。",
@@ -57,5 +58,4 @@ TRANSACTIONS: Final[dict[str, str]] = {
     "in": "，主题",
     "min": "分钟",
     "open": "个未结束",
-    "transactional ids": "个事务 ID",
 }

@@ -105,12 +105,20 @@ class GroupTracker:
         """Records a second that all groups together have read of each topic."""
 
     def look(
-        self, at_s: float, groups: Mapping[str, GroupOffsets], ends: Mapping[TopicPartition, int]
+        self,
+        at_s: float,
+        groups: Mapping[str, GroupOffsets],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_whole: bool = True,
     ) -> None:
-        """Take the committed offsets of groups and the ends of partitions. A group that is missing is forgotten."""
+        """Take the committed offsets of groups and the ends of partitions.
+
+        A group that is missing is forgotten, unless not all are known (`is_whole`): it may be there at the next look.
+        """
         elapsed_s = None if self._before_s is None else at_s - self._before_s
         self.topics_out = {}
-        for gone in self._groups.keys() - groups.keys():
+        for gone in self._groups.keys() - groups.keys() if is_whole else ():
             del self._groups[gone]
         for name, group in groups.items():
             is_new = name not in self._groups

@@ -19,10 +19,11 @@ from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.console.connection import ClusterConnection
 from kavka.console.history.groups import Found, GroupOffsets, GroupTracker, Wanted
 from kavka.console.history.snapshot import EndsTracker, Snapshot, TopicFigures, lacking
+from kavka.console.leaders import offsets_by_leader
 from kavka.console.views.brokers import LogDirs, broker_rows
 from kavka.console.views.topics import replica_sizes, topic_size
 from kavka.errors import KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +51,14 @@ class Looks:
         description, topics = await asyncio.gather(
             self._cluster.ask(lambda admin: admin.describe_cluster()), self._cluster.topics()
         )
-        groups = await self._committed()
+        groups, is_whole = await self._committed()
         # After the offsets: a lag is never below what it was.
         ends = await self._find_ends(topics)
         await self._look_at_log_dirs(topics)
         # Durations and rates are by the monotonic clock: the other one may be set.
         at_s, monotonic_s = time.time(), time.monotonic()
         rates, brokers_in = self._ends.look(monotonic_s, topics, ends)
-        self._groups.look(monotonic_s, groups, ends)
+        self._groups.look(monotonic_s, groups, ends, is_whole=is_whole)
         await self._look_up_times(at_s, monotonic_s)
         shown = {
             name: self._topic(monotonic_s, name, rates)
@@ -81,24 +82,26 @@ class Looks:
         return TopicFigures(rates.get(name), out, self._sizes.get(name), idle_s, is_known)
 
     async def _find_ends(self, topics: Mapping[str, TopicDescription]) -> dict[TopicPartition, int]:
-        wanted = {
-            TopicPartition(name, part.partition): int(OffsetSpec.LATEST)
-            for name, topic in topics.items()
-            for part in topic.partitions
-            if part.leader >= 0
-        }
-        if not wanted:
-            return {}
-        found = await self._cluster.ask(lambda admin: admin.list_offsets(wanted))
+        wanted = {name: topic.partitions for name, topic in topics.items()}
+        found = await offsets_by_leader(self._cluster, wanted, OffsetSpec.LATEST)
         return {
             at: answer.offset
             for at, answer in found.items()
             if isinstance(answer, OffsetAndTimestamp)
         }
 
-    async def _committed(self) -> dict[str, GroupOffsets]:
-        """Return the groups whose offsets the console may see; those that fail are missing until the next look."""
-        listings = await self._cluster.ask(lambda admin: admin.list_groups())
+    async def _committed(self) -> tuple[dict[str, GroupOffsets], bool]:
+        """Return the groups whose offsets the console may see, and whether these are all.
+
+        Those that fail, or whose coordinator does not answer, are missing until the next look.
+        """
+        failures: dict[BrokerId, Exception] = {}
+        part_ms = self._cluster.options.part_ms
+        listings = await self._cluster.ask(
+            lambda admin: admin.list_groups(timeout_ms=part_ms, failures=failures)
+        )
+        for broker_id, error in failures.items():
+            log.info("groups of broker not found broker=%d reason=%s", broker_id, error)
         states = {
             one.group_id: one.state for one in listings if one.protocol_type in _CONSUMER_TYPES
         }
@@ -115,7 +118,7 @@ class Looks:
                     continue
                 committed = {at: value.offset for at, value in answer.items()}
                 found[name] = GroupOffsets(states[name], committed)
-        return found
+        return found, not failures and len(found) == len(states)
 
     async def _look_at_log_dirs(self, topics: Mapping[str, TopicDescription]) -> None:
         if time.monotonic() - self._log_dirs_s < _LOG_DIRS_EVERY_S:

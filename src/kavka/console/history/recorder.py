@@ -58,6 +58,8 @@ class History:
         self.latest: Snapshot | None = None
         self.note = NOTHING
         """The reason why nothing is kept, empty where all is well."""
+        self.fault = ""
+        """The reason why the file could not be written at the last look that had something to keep; else empty."""
 
     @property
     def path(self) -> str:
@@ -100,6 +102,7 @@ class History:
         try:
             self.latest = snapshot = await self._looks.look()
             self.note = await self._keep(snapshot)
+            self.fault = ""
         except (KafkaError, OSError) as error:
             log.info("look at the cluster failed reason=%s", error)
             reason = str(error) or type(error).__name__
@@ -110,6 +113,7 @@ class History:
             )
         except sqlite3.Error as error:
             log.error("look was not kept path=%s reason=%s", self.path, error)
+            self.fault = str(error)
             self.note = say("The last look was not kept: {error}.", error=error)
         except Exception as error:
             # A mistake of ours: alerts are decided even so, and the pages say what is missing.
@@ -118,9 +122,6 @@ class History:
         try:
             if self.on_look is not None and not self._is_of_another:
                 await self.on_look(snapshot, reason)
-        except sqlite3.Error as error:
-            log.error("alerts were not decided path=%s reason=%s", self.path, error)
-            self.note = say("Alerts were not decided at the last look: {error}.", error=error)
         except Exception as error:
             # What was decided is undone, and is decided again at the next look.
             log.exception("alerts were not decided")

@@ -60,6 +60,8 @@ class Snapshot:
     """By `pipeline/flow`; None where they were not asked for."""
     certificates: Mapping[str, float | str] = field(default_factory=dict)
     """The time at which each expires, in seconds since 1970, or why it is not known."""
+    history_fault: str = ""
+    """The reason why the console cannot write its history; empty where it can."""
 
 
 class EndsTracker:

@@ -39,7 +39,7 @@ _LONGEST_SILENCE_MS: Final = 90 * 86_400_000
 
 async def _load_list(services: Services, arguments: Arguments) -> AlertList:
     alerts = services.alerts
-    messages = await services.history.run(records.of_channels)
+    messages = await alerts.outbox.of_channels()
     current = alerts.current()
     firing = [state.severity for _, state, _ in current if state.phase == "firing"]
     shown, paging = paged(current, arguments.number("page"), _ALERTS_OF_A_PAGE)

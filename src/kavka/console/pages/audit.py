@@ -16,6 +16,7 @@ from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import Bounds
 from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Page, Services
+from kavka.console.views.messages import SilentPartitions
 from kavka.console.views.paging import searched
 from kavka.errors import KafkaError
 
@@ -53,6 +54,7 @@ class AuditList:
     note: Sentence
     rows: list[AuditLine]
     reach: str
+    unanswered: list[SilentPartitions]
     events: list[str]
 
 
@@ -143,17 +145,18 @@ async def _load(services: Services, arguments: Arguments) -> AuditList:
     if not topic:
         topic, note = await _topic(services)
     if note:
-        return AuditList("", note, [], "", list(EVENTS))
+        return AuditList("", note, [], "", [], list(EVENTS))
     if topic not in await services.cluster.topics():
         note = say(
             "The topic {topic} is not there yet: brokers create it with the first line.",
             topic=topic,
         )
-        return AuditList(topic, note, [], "", list(EVENTS))
+        return AuditList(topic, note, [], "", [], list(EVENTS))
     bounds = Bounds(arguments.number("limit"), _SCAN)
     found = await newest_of(services, topic, _keep(arguments), bounds)
     lines = [line for record in reversed(found.records) if (line := line_of(record)) is not None]
-    return AuditList(topic, NOTHING, lines, found.reach.sentence, list(EVENTS))
+    reach = found.reach
+    return AuditList(topic, NOTHING, lines, reach.sentence, reach.unanswered, list(EVENTS))
 
 
 PAGES = (

@@ -22,21 +22,20 @@ from kavka.console.views.settings import setting_views
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
 
-_LOG_DIRS_MS = 3000
-
 
 async def log_dirs_or_reasons(
     services: Services, topic_partitions: dict[str, Sequence[int]] | None = None
 ) -> LogDirs:
     """Return the log directories of all brokers, nothing where the console may not see them.
 
-    A broker that does not answer in three seconds has its error in place of them; nothing is returned where the one
-    that was asked for the brokers' addresses does not.
+    A broker that does not answer in its part of the time has its error in place of them; nothing is returned where the
+    one that was asked for the brokers' addresses does not.
     """
+    part_ms = services.cluster.options.part_ms
     try:
         found: Mapping[BrokerId, Mapping[str, LogDir] | Exception] = await services.cluster.ask(
             lambda admin: admin.describe_log_dirs(
-                topic_partitions=topic_partitions, timeout_ms=_LOG_DIRS_MS
+                topic_partitions=topic_partitions, timeout_ms=part_ms
             )
         )
     except (KafkaError, OSError):
@@ -68,9 +67,10 @@ async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
         )
     if not row.is_live:
         return BrokerView(row, [], [], say("The broker is not in the cluster."), search, changed)
+    part_ms = services.cluster.options.part_ms
     (answers, (entries, note)) = await asyncio.gather(
         services.cluster.ask(
-            lambda admin: admin.describe_log_dirs([int(text)], timeout_ms=_LOG_DIRS_MS)
+            lambda admin: admin.describe_log_dirs([int(text)], timeout_ms=part_ms)
         ),
         settings_or_reason(services, ConfigResource(ResourceType.BROKER, text)),
     )
@@ -88,12 +88,19 @@ async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
 async def settings_or_reason(
     services: Services, resource: ConfigResource
 ) -> tuple[list[ConfigEntry], str]:
-    """Return the settings of a topic or a broker, or why the console does not see them."""
-    found = await services.cluster.ask(
-        lambda admin: admin.describe_configs(
-            [resource], include_synonyms=True, include_documentation=True
+    """Return the settings of a topic or a broker, or why the console does not see them: a broker may not answer."""
+    is_of_broker = resource.type == ResourceType.BROKER
+    timeout_ms = services.cluster.options.part_ms if is_of_broker else None
+    try:
+        found = await services.cluster.ask(
+            lambda admin: admin.describe_configs(
+                [resource], include_synonyms=True, include_documentation=True, timeout_ms=timeout_ms
+            )
         )
-    )
+    except OSError as error:
+        if not is_of_broker:
+            raise
+        return [], str(error)
     answer = found[resource]
     return ([], str(answer)) if isinstance(answer, KafkaError) else (answer, "")
 

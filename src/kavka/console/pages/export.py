@@ -124,7 +124,8 @@ async def _load(services: Services, arguments: Arguments) -> File:
             "records": made,
         }
         data = utf8_of(json.dumps(document, ensure_ascii=False, indent=1))
-    return File(f"{topic}.{kind}", _MEDIA[kind], data, found.reach.sentence)
+    reach = " ".join((found.reach.sentence, *(one.sentence for one in found.reach.unanswered)))
+    return File(f"{topic}.{kind}", _MEDIA[kind], data, reach)
 
 
 def _parameter(one: Parameter) -> Parameter:

@@ -14,6 +14,7 @@ from kavka.console.pages.topics import PAGE, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.views.brokers import unanswered
 from kavka.console.views.groups import (
     GroupList,
     GroupRow,
@@ -32,10 +33,9 @@ from kavka.console.views.resets import (
     totals,
 )
 from kavka.errors import KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 
 _GROUPS_OF_A_PAGE = 25
-_ROW_MS = 3000
 
 ID = Parameter("id", "text", say("The id of the group."), required=True)
 
@@ -45,7 +45,8 @@ ID = Parameter("id", "text", say("The id of the group."), required=True)
 
 async def _load_list(services: Services, arguments: Arguments) -> GroupList:
     search, state = arguments.text("search"), arguments.text("state")
-    groups = await services.cluster.ask(lambda admin: admin.list_groups())
+    failures: dict[BrokerId, Exception] = {}
+    groups = await _listings(services, failures)
     chosen, paging = paged(
         matching_groups(groups, search, state), arguments.number("page"), _GROUPS_OF_A_PAGE
     )
@@ -57,27 +58,38 @@ async def _load_list(services: Services, arguments: Arguments) -> GroupList:
         search=search,
         state=state,
         states=sorted({group.state for group in groups if group.state}),
+        unanswered=unanswered(failures, say("the groups that it coordinates are missing")),
+    )
+
+
+async def _listings(services: Services, failures: dict[BrokerId, Exception]) -> list[GroupListing]:
+    """Return the groups of the brokers that answer; `failures` gets the others. Raise where none answers."""
+    part_ms = services.cluster.options.part_ms
+    return await services.cluster.ask(
+        lambda admin: admin.list_groups(timeout_ms=part_ms, failures=failures)
     )
 
 
 async def _row(services: Services, listing: GroupListing) -> GroupRow:
-    """Return a row; a group that cannot be described in three seconds has the reason in it."""
-    group_id = listing.group_id
+    """Return a row; a group whose coordinator or leaders do not answer in time has the reason in it."""
+    group_id, part_ms = listing.group_id, services.cluster.options.part_ms
 
     async def ask(admin: Admin) -> tuple[GroupDescription | Exception, Lags | Exception]:
-        described = (await admin.describe_groups([group_id], timeout_ms=_ROW_MS))[group_id]
+        described = (await admin.describe_groups([group_id], timeout_ms=part_ms))[group_id]
+        if isinstance(described, OSError):
+            return described, described
         try:
-            committed = await admin.list_group_offsets(group_id, timeout_ms=_ROW_MS)
-            return described, await _lags(admin, {k: v.offset for k, v in committed.items()})
+            committed = await admin.list_group_offsets(group_id, timeout_ms=part_ms)
+            positions = {key: value.offset for key, value in committed.items()}
+            return described, await admin.lags(positions, timeout_ms=part_ms) if positions else {}
         except (KafkaError, OSError) as error:
             return described, error
 
-    described, lags = await services.cluster.ask(ask)
+    try:
+        described, lags = await services.cluster.ask(ask)
+    except OSError as error:  # a list of such groups takes all calls
+        described, lags = error, error
     return group_row(listing, described, lags)
-
-
-async def _lags(admin: Admin, positions: dict[TopicPartition, int]) -> Lags:
-    return await admin.lags(positions, timeout_ms=_ROW_MS) if positions else {}
 
 
 # One group
@@ -102,7 +114,7 @@ async def _load_group(services: Services, arguments: Arguments) -> GroupView:
 
 async def _listed(services: Services, group: GroupDescription) -> GroupDescription:
     """Return a group with the state of the list: DescribeGroups knows none of the protocols of KIP-848 and KIP-932."""
-    listings = await services.cluster.ask(lambda admin: admin.list_groups())
+    listings = await _listings(services, {})  # its coordinator has just answered
     states = {listing.group_id: listing.state for listing in listings}
     return group._replace(state=states.get(group.group_id) or group.state)
 

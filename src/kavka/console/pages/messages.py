@@ -8,9 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from kavka.client.admin.records import OffsetSpec
+from kavka.client.admin.topics import TopicDescription
 from kavka.client.consumer.batches import ConsumerRecord
 from kavka.client.consumer.consumer import Consumer
+from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.console.failures import bad_request, not_found
+from kavka.console.leaders import offsets_by_leader
 from kavka.console.pages.topics import TOPIC_PATH, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import (
@@ -37,7 +40,6 @@ from kavka.console.views.messages import (
     steps_of,
 )
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import TopicPartition
 
 _IDLE_INTERVALS = 4
 """So many intervals of a tail without a record, and the topic is looked up: it may be deleted."""
@@ -96,12 +98,14 @@ async def record_views(
     )
 
 
-async def _partitions(services: Services, arguments: Arguments) -> tuple[list[int], int]:
-    """Return the partitions to read, and how many the topic has. Raise Refused, KafkaError."""
+async def _partitions(
+    services: Services, arguments: Arguments
+) -> tuple[TopicDescription, list[int]]:
+    """Return the topic, and the partitions to read. Raise Refused, KafkaError."""
     topic = await describe(services, arguments.path["topic"])
     count, wanted = len(topic.partitions), arguments.integer("partition")
     if wanted is None:
-        return topic.available, count
+        return topic, [part.partition for part in topic.partitions]
     if wanted not in topic.available:
         if wanted >= count:
             raise not_found(
@@ -109,35 +113,56 @@ async def _partitions(services: Services, arguments: Arguments) -> tuple[list[in
                 say("Its partitions are 0 to {count}.", count=count - 1),
             )
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{wanted} has no leader")
-    return [wanted], count
+    return topic, [wanted]
 
 
-async def _offsets(
-    services: Services, topic: str, partitions: list[int], spec: int
-) -> dict[int, int]:
-    keys = [TopicPartition(topic, partition) for partition in partitions]
-    found = await services.cluster.offsets(keys, spec)
-    return {key.partition: offset for key, offset in found.items()}
+class _Asked:
+    """Offsets of a topic's partitions, and why those are missing that did not say them."""
 
+    def __init__(self, services: Services, topic: TopicDescription, partitions: list[int]) -> None:
+        self._services = services
+        self._topic = topic
+        wanted = set(partitions)
+        self._parts = [part for part in topic.partitions if part.partition in wanted]
+        self.leaders = {p.partition: int(p.leader) for p in self._parts if p.leader >= 0}
+        self.silent = dict.fromkeys(wanted - self.leaders.keys(), "no leader")
+        self._errors: list[Exception] = []
 
-async def _bounds(
-    services: Services, topic: str, partitions: list[int]
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the first offset of each log, and the next one."""
-    return await asyncio.gather(
-        _offsets(services, topic, partitions, OffsetSpec.EARLIEST),
-        _offsets(services, topic, partitions, OffsetSpec.LATEST),
-    )
+    async def offsets(self, spec: int) -> dict[int, int]:
+        """Return the offsets that leaders say. Raise Refused where that is for good, KafkaError."""
+        found = await offsets_by_leader(
+            self._services.cluster, {self._topic.name: self._parts}, spec
+        )
+        offsets = {}
+        for key, answer in found.items():
+            if isinstance(answer, OffsetAndTimestamp):
+                offsets[key.partition] = answer.offset
+            elif isinstance(answer, KafkaError) and not answer.retriable:
+                raise answer
+            else:
+                self.silent[key.partition] = str(answer)
+                self._errors.append(answer)
+        return offsets
+
+    async def bounds(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the first offset of each log that answers, and the next one. Raise where none does."""
+        starts, ends = await asyncio.gather(
+            self.offsets(OffsetSpec.EARLIEST), self.offsets(OffsetSpec.LATEST)
+        )
+        both = starts.keys() & ends.keys()
+        if not both and self._errors:
+            raise self._errors[0]
+        return {p: starts[p] for p in sorted(both)}, {p: ends[p] for p in both}
 
 
 async def _windows(
-    services: Services, arguments: Arguments, partitions: list[int], bounds: Bounds
+    asked: _Asked, arguments: Arguments, bounds: Bounds
 ) -> tuple[list[Window], bool]:
     """Return where to look, and whether the newest are wanted."""
-    topic, start = arguments.path["topic"], arguments.text("start")
-    starts, ends = await _bounds(services, topic, partitions)
+    start = arguments.text("start")
+    starts, ends = await asked.bounds()
     if start in ("newest", "before"):
-        each = max(bounds.records // max(len(partitions), 1), 1)
+        each = max(bounds.records // max(len(starts), 1), 1)
         if _filter(arguments).is_empty:
             each = min(each, bounds.found)
         stops = _positions(arguments) if start == "before" else {}
@@ -147,13 +172,14 @@ async def _windows(
         offset = arguments.integer("offset")
         if offset is None:
             raise bad_request(say("offset is missing: the offset to begin at."))
-        firsts = dict.fromkeys(partitions, offset)
+        firsts = dict.fromkeys(starts, offset)
     elif start == "time":
         at_ms = arguments.time_ms("time")
         if at_ms is None:
             raise bad_request(say("time is missing: the time to begin at."))
-        found = await _offsets(services, topic, partitions, at_ms)
-        firsts = {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+        found = await asked.offsets(at_ms)
+        starts = {p: offset for p, offset in starts.items() if p in found}
+        firsts = {p: found[p] if found[p] >= 0 else ends[p] for p in starts}
     elif start == "at":
         firsts = _positions(arguments)
     return forward_windows(starts, ends, firsts), False
@@ -180,18 +206,32 @@ async def find(services: Services, arguments: Arguments, size_bytes: int) -> Sea
     """Search as the page of messages does. Raise Refused, KafkaError, OSError."""
     topic, wanted = arguments.path["topic"], _filter(arguments)
     keep = _matcher(services, wanted)
-    partitions, count = await _partitions(services, arguments)
+    description, partitions = await _partitions(services, arguments)
+    asked = _Asked(services, description, partitions)
     found_bound = arguments.number("limit")
     scan = arguments.number("scan") if not wanted.is_empty else _SCAN_WITHOUT_FILTER
     bounds = Bounds(found_bound, max(scan, found_bound), size_bytes)
-    windows, newest = await _windows(services, arguments, partitions, bounds)
+    windows, newest = await _windows(asked, arguments, bounds)
     async with _reader(services, arguments) as consumer:
-        found = await search(consumer, topic, windows, keep, bounds, newest=newest)
+
+        async def read() -> Found:
+            return await search(
+                consumer,
+                topic,
+                windows,
+                keep,
+                bounds,
+                newest=newest,
+                silent=asked.silent,
+                leaders=asked.leaders,
+            )
+
+        found = await read()
         if keep.not_learned and services.registry is not None:
             registry, missing = services.registry, set(keep.not_learned)
             await registry.in_thread(lambda: registry.learn(missing))
-            found = await search(consumer, topic, windows, keep, bounds, newest=newest)
-    return Searched(count, windows, found, newest)
+            found = await read()
+    return Searched(len(description.partitions), windows, found, newest)
 
 
 async def _load_messages(services: Services, arguments: Arguments) -> MessageList:
@@ -235,11 +275,20 @@ async def newest_of(
 ) -> Found:
     """Return the newest records of a topic that are kept. Raise Refused, KafkaError, OSError."""
     known = await describe(services, topic)
-    starts, ends = await _bounds(services, topic, known.available)
-    each = max(bounds.records // max(len(known.available), 1), 1)
-    windows = newest_windows(starts, ends, {}, each)
+    asked = _Asked(services, known, [part.partition for part in known.partitions])
+    starts, ends = await asked.bounds()
+    windows = newest_windows(starts, ends, {}, max(bounds.records // max(len(starts), 1), 1))
     async with services.cluster.consumer(auto_offset_reset="none") as consumer:
-        return await search(consumer, topic, windows, keep, bounds, newest=True)
+        return await search(
+            consumer,
+            topic,
+            windows,
+            keep,
+            bounds,
+            newest=True,
+            silent=asked.silent,
+            leaders=asked.leaders,
+        )
 
 
 # One record
@@ -255,7 +304,9 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
             say("Topic {topic} has no partition {partition}.", topic=topic, partition=partition),
             say("Look at the topic."),
         )
-    starts, ends = await _bounds(services, topic, [partition])
+    starts, ends = await _Asked(services, known, [partition]).bounds()
+    if partition not in starts:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
     gone = not_found(
         say(
             "{topic}-{partition} has no record at offset {offset}: its offsets are {starts} "
@@ -300,7 +351,8 @@ async def tail(services: Services, arguments: Arguments) -> AsyncGenerator[TailB
     """Yield what comes into a topic. Raise as `follow`, Refused; KafkaError when the topic was deleted."""
     idle = 0
     topic, wanted = arguments.path["topic"], _filter(arguments)
-    partitions, _ = await _partitions(services, arguments)
+    known, partitions = await _partitions(services, arguments)
+    partitions = [p for p in partitions if p in known.available]
     keep = None if wanted.is_empty else _matcher(services, wanted)
     registry = services.registry
     async with _reader(services, arguments) as consumer:

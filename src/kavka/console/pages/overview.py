@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from kavka.client.admin.admin import Admin
 from kavka.console.pages.brokers import log_dirs_or_reasons
 from kavka.console.parameters import Arguments
 from kavka.console.subject import Page, Services
@@ -21,7 +20,7 @@ async def _load(services: Services, arguments: Arguments) -> Overview:
         cluster.ask(lambda admin: admin.describe_cluster()),
         cluster.topics(),
         log_dirs_or_reasons(services),
-        cluster.ask(_count_groups),
+        _count_groups(services),
     )
     history = services.sampler.history
     rates = {name: history.latest(name) or 0.0 for name in topics}
@@ -33,13 +32,15 @@ async def _load(services: Services, arguments: Arguments) -> Overview:
         groups,
         history.rates(),
         [BusyTopic(name, rates[name]) for name in busiest[:_BUSIEST]],
+        services.history.fault,
     )
 
 
-async def _count_groups(admin: Admin) -> int | None:
+async def _count_groups(services: Services) -> int | None:
     """Return the number of groups, None where not all coordinators say."""
+    part_ms = services.cluster.options.part_ms
     try:
-        return len(await admin.list_groups(timeout_ms=2000))
+        return len(await services.cluster.ask(lambda admin: admin.list_groups(timeout_ms=part_ms)))
     except (KafkaError, OSError):
         return None
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kavka.console.pages.topics import describe
+from kavka.console.pages.brokers import SEARCH
+from kavka.console.pages.topics import PAGE, describe
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Page, Services
+from kavka.console.views.paging import Paging, paged, searched
 from kavka.errors import ErrorCode, KafkaError
 from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
 from kavka.spark.queries.topic import PROGRESS_TOPIC, is_lost, progress_read_by
 
 _TIMEOUT_SHARE = 0.75
+_FLOWS_OF_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,16 @@ class FlowView:
 
 @dataclass(frozen=True, slots=True)
 class PipelineList:
-    """The flows, those that failed or are lost first; `note` says why there are none."""
+    """One page of the flows that match, those that failed or are lost first; `note` says why there are none."""
 
     topic: str
     note: Sentence
     rows: list[FlowView]
+    paging: Paging
+    total: int
     failing: int
+    """Flows that do not run and should, on all pages."""
+    search: str
 
 
 def flow_view(flow: FlowProgress, now_ms: int) -> FlowView:
@@ -101,6 +108,7 @@ _URGENCY = {"failed": 0, "lost": 1, "waiting": 2, "running": 3}
 
 async def _load(services: Services, arguments: Arguments) -> PipelineList:
     topic = arguments.text("topic").strip() or PROGRESS_TOPIC
+    search, page = arguments.text("search"), arguments.number("page")
     timeout_s = services.cluster.options.timeout_ms / 1000 * _TIMEOUT_SHARE
     try:
         await describe(services, topic)
@@ -115,12 +123,16 @@ async def _load(services: Services, arguments: Arguments) -> PipelineList:
             "unless it runs with --no-progress-topic.",
             topic=topic,
         )
-        return PipelineList(topic, note, [], 0)
+        _, paging = paged([], page, _FLOWS_OF_A_PAGE)
+        return PipelineList(topic, note, [], paging, 0, 0, search)
     now_ms = time.time_ns() // 1_000_000
+    has_words = searched(search)
     rows = [flow_view(flow, now_ms) for flow in found]
     rows.sort(key=lambda row: (_URGENCY.get(row.state, 9), row.pipeline, row.flow))
     failing = sum(row.state in ("failed", "lost") for row in rows)
-    return PipelineList(topic, NOTHING, rows, failing)
+    matching = [row for row in rows if has_words(f"{row.pipeline}/{row.flow}")]
+    shown, paging = paged(matching, page, _FLOWS_OF_A_PAGE)
+    return PipelineList(topic, NOTHING, list(shown), paging, len(rows), failing, search)
 
 
 PAGES = (
@@ -130,7 +142,11 @@ PAGES = (
         template="pipelines.html",
         view=PipelineList,
         load=_load,
-        parameters=(Parameter("topic", "text", "The topic of progress.", PROGRESS_TOPIC),),
+        parameters=(
+            Parameter("topic", "text", "The topic of progress.", PROGRESS_TOPIC),
+            SEARCH,
+            PAGE,
+        ),
     ),
 )
 ACTIONS = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kavka.client.admin.admin import Admin
-from kavka.client.admin.configs import ConfigResource, ResourceType
+from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.placement_plans import RacksMissing, TooFewBrokers, proposed_assignment
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replication_throttles import (
@@ -290,15 +290,25 @@ async def _load_moves(services: Services, arguments: Arguments) -> MoveList:
 
 async def _throttled(services: Services, brokers: list[int]) -> tuple[list[int], str]:
     """Return the brokers with a throttle for moves, or why the console does not see it."""
-    wanted = {ConfigResource(ResourceType.BROKER, str(b)): BROKER_RATES for b in brokers}
-    found = await services.cluster.ask(lambda admin: admin.describe_configs(wanted))
-    throttled = []
-    for resource, entries in found.items():
-        if isinstance(entries, KafkaError):
-            return [], str(entries)
-        if any(entry.value and not entry.is_default for entry in entries):
-            throttled.append(int(resource.name))
-    return sorted(throttled), ""
+    part_ms = services.cluster.options.part_ms
+
+    async def ask(broker: int) -> list[ConfigEntry] | Exception:
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        try:
+            found = await services.cluster.ask(
+                lambda admin: admin.describe_configs({resource: BROKER_RATES}, timeout_ms=part_ms)
+            )
+        except OSError as error:  # the others' throttles are known even so
+            return error
+        return found[resource]
+
+    throttled, note = [], ""
+    for broker, entries in zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True):
+        if isinstance(entries, Exception):
+            note = note or f"broker {broker}: {entries}"
+        elif any(entry.value and not entry.is_default for entry in entries):
+            throttled.append(broker)
+    return sorted(throttled), note
 
 
 async def _change_moves(services: Services, arguments: Arguments) -> Outcome:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.admin.topics import TopicDescription
-from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import PartitionMetadata
+from kavka.console.leaders import offsets_by_leader
 from kavka.console.pages.brokers import SEARCH, log_dirs_or_reasons
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.subject import Page, Services
+from kavka.console.views.brokers import Unanswered, unanswered_sizes
 from kavka.console.views.paging import paged
 from kavka.console.views.topics import (
     PartitionView,
@@ -26,11 +27,9 @@ from kavka.console.views.topics import (
     topic_view,
 )
 from kavka.errors import KafkaError
-from kavka.ids import BrokerId, TopicPartition
 
 _TOPICS_OF_A_PAGE = 50
 _PARTITIONS_OF_A_PAGE = 100
-_OFFSETS_MS = 3000
 _INT_MAX = 2**31 - 1
 
 PAGE = Parameter(
@@ -61,7 +60,8 @@ async def _load_list(services: Services, arguments: Arguments) -> TopicList:
     )
     shown, paging = paged(chosen, arguments.number("page"), _TOPICS_OF_A_PAGE)
     wanted = {topic.name: [part.partition for part in topic.partitions] for topic in shown}
-    sizes = replica_sizes(await log_dirs_or_reasons(services, {**wanted}) if wanted else {})
+    log_dirs = await log_dirs_or_reasons(services, {**wanted}) if wanted else {}
+    sizes = replica_sizes(log_dirs)
     return TopicList(
         rows=[topic_row(topic, sizes, history.rates(topic.name)) for topic in shown],
         paging=paging,
@@ -69,6 +69,7 @@ async def _load_list(services: Services, arguments: Arguments) -> TopicList:
         search=search,
         sort=sort,
         internal=internal,
+        unanswered=unanswered_sizes(log_dirs),
     )
 
 
@@ -102,52 +103,25 @@ async def load_topic(services: Services, arguments: Arguments) -> TopicView:
     only = arguments.flag("problems")
     parts = [p for p in topic.partitions if not only or len(p.in_sync_replicas) < len(p.replicas)]
     shown, paging = paged(parts, arguments.number("page"), _PARTITIONS_OF_A_PAGE)
-    partitions, size = await _partitions(services, topic, shown)
+    partitions, size, silent = await _partitions(services, topic, shown)
     rates = services.sampler.history.rates(topic.name)
-    return topic_view(topic, partitions, paging, size, rates)
+    return topic_view(topic, partitions, paging, size, rates, silent)
 
 
 async def _partitions(
     services: Services, topic: TopicDescription, shown: Sequence[PartitionMetadata]
-) -> tuple[list[PartitionView], int | None]:
-    """Return the partitions of a page, and the bytes of all."""
+) -> tuple[list[PartitionView], int | None, list[Unanswered]]:
+    """Return the partitions of a page, the bytes of all, and the brokers that did not say what they hold."""
     cluster, log_dirs, starts, ends = await asyncio.gather(
         services.cluster.ask(lambda admin: admin.describe_cluster()),
         log_dirs_or_reasons(services, {topic.name: [p.partition for p in topic.partitions]}),
-        _offsets(services, topic.name, shown, OffsetSpec.EARLIEST),
-        _offsets(services, topic.name, shown, OffsetSpec.LATEST),
+        offsets_by_leader(services.cluster, {topic.name: shown}, OffsetSpec.EARLIEST),
+        offsets_by_leader(services.cluster, {topic.name: shown}, OffsetSpec.LATEST),
     )
     live = {broker.broker_id for broker in cluster.brokers}
     sizes = replica_sizes(log_dirs)
     views = [partition_view(topic.name, part, live, sizes, starts, ends) for part in shown]
-    return views, topic_size(topic, sizes)
-
-
-async def _offsets(
-    services: Services, topic: str, parts: Sequence[PartitionMetadata], spec: int
-) -> dict[TopicPartition, OffsetAndTimestamp | Exception]:
-    """Return an offset of each partition with a leader.
-
-    Partitions of a leader that does not answer in three seconds have its error in place of it.
-    """
-    of_leaders: dict[BrokerId, list[TopicPartition]] = {}
-    for part in parts:
-        if part.leader >= 0:
-            of_leaders.setdefault(part.leader, []).append(TopicPartition(topic, part.partition))
-
-    async def ask(
-        keys: list[TopicPartition],
-    ) -> Mapping[TopicPartition, OffsetAndTimestamp | Exception]:
-        wanted = dict.fromkeys(keys, spec)
-        try:
-            return await services.cluster.ask(
-                lambda admin: admin.list_offsets(wanted, timeout_ms=_OFFSETS_MS)
-            )
-        except OSError as error:
-            return dict.fromkeys(keys, error)
-
-    found = await asyncio.gather(*map(ask, of_leaders.values()))
-    return {key: answer for answers in found for key, answer in answers.items()}
+    return views, topic_size(topic, sizes), unanswered_sizes(log_dirs)
 
 
 PROBLEMS = Parameter("problems", "flag", "Only partitions that lack replicas.", "false")

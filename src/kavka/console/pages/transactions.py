@@ -18,6 +18,7 @@ from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import say
 from kavka.console.subject import Action, Outcome, Page, Services
+from kavka.console.views.brokers import unanswered
 from kavka.console.views.paging import paged
 from kavka.console.views.transactions import (
     AbortView,
@@ -30,10 +31,9 @@ from kavka.console.views.transactions import (
     transaction_view,
 )
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 
 _ROWS_OF_A_PAGE = 50
-_ROW_MS = 3000
 
 
 def _now_ms() -> int:
@@ -48,12 +48,16 @@ ID = Parameter("id", "text", say("The transactional id."), required=True)
 
 async def _load_list(services: Services, arguments: Arguments) -> TransactionList:
     search, state = arguments.text("search"), arguments.text("state")
-    found = await services.cluster.ask(lambda admin: admin.list_transactions())
+    failures: dict[BrokerId, Exception] = {}
+    part_ms = services.cluster.options.part_ms
+    found = await services.cluster.ask(
+        lambda admin: admin.list_transactions(timeout_ms=part_ms, failures=failures)
+    )
     chosen, states, count = sorted_listings(found, search, state)
     shown, paging = paged(chosen, arguments.number("page"), _ROWS_OF_A_PAGE)
     names = [one.transactional_id for _, one in shown]
     described = await services.cluster.ask(
-        lambda admin: admin.describe_transactions(names, timeout_ms=_ROW_MS)
+        lambda admin: admin.describe_transactions(names, timeout_ms=part_ms)
     )
     now_ms = _now_ms()
     return TransactionList(
@@ -64,6 +68,9 @@ async def _load_list(services: Services, arguments: Arguments) -> TransactionLis
         search=search,
         state=state,
         states=states,
+        unanswered=unanswered(
+            failures, say("the transactional ids that it coordinates are missing")
+        ),
     )
 
 

@@ -15,6 +15,38 @@ LogDirs = Mapping[BrokerId, Mapping[str, LogDir] | Exception]
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A broker that gave no answer in time, or refused; `sentence` says what is missing because of it."""
+
+    broker_id: int
+    reason: str
+    sentence: Sentence
+
+
+def unanswered(failures: Mapping[BrokerId, Exception], missing: Sentence) -> list[Unanswered]:
+    """Return the brokers that failed; `missing` names what only they know."""
+    return [
+        Unanswered(
+            int(broker_id),
+            str(error),
+            say(
+                "Broker {broker_id} gave no answer, so {missing}: {reason}.",
+                broker_id=broker_id,
+                missing=missing,
+                reason=str(error).rstrip("."),
+            ),
+        )
+        for broker_id, error in sorted(failures.items())
+    ]
+
+
+def unanswered_sizes(log_dirs: LogDirs) -> list[Unanswered]:
+    """Return the brokers that did not say what their log directories hold; one that may not be asked is none."""
+    failures = {broker: one for broker, one in log_dirs.items() if isinstance(one, OSError)}
+    return unanswered(failures, say("the sizes of its replicas are missing"))
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerRow:
     """A broker; one that only replicas name is not live, and has no address."""
 

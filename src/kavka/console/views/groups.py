@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kavka.client.admin.groups import GroupDescription, GroupListing
 from kavka.client.lag import Lag
 from kavka.console.sentences import NOTHING, Sentence, as_is, say
+from kavka.console.views.brokers import Unanswered
 from kavka.console.views.paging import Paging, searched
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.errors import KafkaError
@@ -43,6 +44,8 @@ class GroupList:
     search: str
     state: str
     states: list[str]
+    unanswered: list[Unanswered]
+    """The brokers whose groups are missing."""
 
 
 @dataclass(frozen=True, slots=True)

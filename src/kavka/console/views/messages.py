@@ -18,6 +18,8 @@ _LINE_BYTES: Final = 240
 BODY_BYTES: Final = 16_000
 """Bytes of a value that a list shows; the page of a record shows more."""
 RECORD_BYTES: Final = 256_000
+_NAMED: Final = 10
+"""Partitions that a sentence names."""
 _MOST_POSITIONS: Final = 10_000
 """Characters of an address's positions; servers and browsers bound addresses."""
 
@@ -202,14 +204,61 @@ class PartitionReach:
 
 
 @dataclass(frozen=True, slots=True)
+class SilentPartitions:
+    """Partitions of which nothing came, and their leader; null where they have none."""
+
+    leader: int | None
+    partitions: list[int]
+    reason: str
+    sentence: Sentence
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
-    """The reach of a search, and the reason of its end: end, found, records, bytes or time."""
+    """The reach of a search, and the reason of its end: end, found, records, bytes, time or unanswered.
+
+    A search that ended as unanswered has looked at all of the partitions that answered.
+    """
 
     records: int
     size_bytes: int
     ended: str
     sentence: Sentence
     partitions: list[PartitionReach]
+    unanswered: list[SilentPartitions]
+
+
+def silent_partitions(
+    reasons: Mapping[int, str], leaders: Mapping[int, int]
+) -> list[SilentPartitions]:
+    """Return the partitions of which nothing came, by leader; a partition without one is not in `leaders`."""
+    of_leaders: dict[int | None, list[int]] = {}
+    for partition in sorted(reasons):
+        of_leaders.setdefault(leaders.get(partition), []).append(partition)
+    return [
+        SilentPartitions(leader, found, reasons[found[0]], _silence(leader, found, reasons))
+        for leader, found in of_leaders.items()
+    ]
+
+
+def _silence(leader: int | None, found: list[int], reasons: Mapping[int, str]) -> Sentence:
+    named = ", ".join(map(str, found[:_NAMED]))
+    if len(found) > _NAMED:
+        named = say("{listed} and {more} more", listed=named, more=len(found) - _NAMED)
+    ending = "" if len(found) == 1 else "s"
+    if leader is None:
+        return say(
+            "Nothing came from partition{s} {partitions}: there is no leader.",
+            s=ending,
+            partitions=named,
+        )
+    return say(
+        "Nothing came from partition{s} {partitions}, led by broker {leader}: {reason}.",
+        s=ending,
+        partitions=named,
+        leader=leader,
+        reason=reasons[found[0]].rstrip("."),
+    )
 
 
 _REASONS: Final = {
@@ -218,13 +267,20 @@ _REASONS: Final = {
     "records": say("It ended at its bound of records"),
     "bytes": say("It ended at its bound of bytes"),
     "time": say("It ended at its bound of time"),
+    "unanswered": say("That is all that the brokers which answered have"),
 }
 
 
 def reach_of(
-    records: int, size_bytes: int, ended: str, partitions: Sequence[PartitionReach]
+    records: int,
+    size_bytes: int,
+    ended: str,
+    partitions: Sequence[PartitionReach],
+    unanswered: Sequence[SilentPartitions] = (),
 ) -> Reach:
     """Return the reach with its sentence."""
+    if unanswered and ended == "end":
+        ended = "unanswered"
     sentence = say(
         "Looked at {records} record{s} ({size}) of {partitions:,} partition{s_2}. {end}.",
         records=count_text(records),
@@ -234,7 +290,7 @@ def reach_of(
         s_2="" if len(partitions) == 1 else "s",
         end=_REASONS[ended],
     )
-    return Reach(records, size_bytes, ended, sentence, list(partitions))
+    return Reach(records, size_bytes, ended, sentence, list(partitions), list(unanswered))
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ def overview(
     groups: int | None,
     rates: list[Rate],
     busiest: list[BusyTopic],
+    history_fault: str,
 ) -> Overview:
     """Return the overview."""
     health = Health()
@@ -73,6 +74,7 @@ def overview(
         *_of_controller(cluster, brokers),
         *_of_partitions(topics),
         *_of_disks(brokers),
+        *_of_history(history_fault),
     ]
     severities = {finding.severity for finding in findings}
     sizes = [broker.size_bytes for broker in brokers if broker.size_bytes is not None]
@@ -117,6 +119,13 @@ def _of_brokers(brokers: Sequence[BrokerRow]) -> list[Finding]:
         for broker in brokers
         if broker.is_live and broker.note
     ]
+
+
+def _of_history(fault: str) -> list[Finding]:
+    if not fault:
+        return []
+    said = say("The history cannot be written: {reason}.", reason=fault)
+    return [Finding("warning", said, "/history")]
 
 
 def _of_controller(cluster: ClusterDescription, brokers: Sequence[BrokerRow]) -> list[Finding]:

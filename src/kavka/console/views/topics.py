@@ -12,6 +12,7 @@ from kavka.client.metadata import PartitionMetadata
 from kavka.console.formats import sparkline
 from kavka.console.sampler import Rate
 from kavka.console.sentences import Sentence, as_is
+from kavka.console.views.brokers import Unanswered
 from kavka.console.views.paging import Paging, searched
 from kavka.ids import BrokerId, TopicId, TopicPartition, uuid_text
 
@@ -86,6 +87,8 @@ class TopicList:
     search: str
     sort: str
     internal: bool
+    unanswered: list[Unanswered]
+    """The brokers whose sizes are missing."""
 
 
 def matching_topics(
@@ -241,6 +244,8 @@ class TopicView:
     size_bytes: int | None
     records_per_second: float | None
     rates: list[Rate]
+    unanswered: list[Unanswered]
+    """The brokers whose sizes are missing."""
 
 
 def topic_view(
@@ -249,6 +254,7 @@ def topic_view(
     paging: Paging,
     size_bytes: int | None,
     rates: list[Rate],
+    silent: list[Unanswered],
 ) -> TopicView:
     """Return a topic with a page of its partitions."""
     spans = [
@@ -268,4 +274,5 @@ def topic_view(
         size_bytes=size_bytes,
         records_per_second=rates[-1].per_second if rates else None,
         rates=rates,
+        unanswered=silent,
     )

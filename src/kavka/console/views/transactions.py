@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kavka.client.admin.hanging_transactions import Open
 from kavka.client.admin.transactions import TransactionDescription, TransactionListing
 from kavka.console.sentences import Sentence, as_is
+from kavka.console.views.brokers import Unanswered
 from kavka.console.views.paging import Paging, searched
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
@@ -51,6 +52,8 @@ class TransactionList:
     search: str
     state: str
     states: list[str]
+    unanswered: list[Unanswered]
+    """The brokers whose transactional ids are missing."""
 
 
 @dataclass(frozen=True, slots=True)
