@@ -6,6 +6,7 @@ Spark itself is the judge: it takes the project, its tables are read as files, t
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -318,6 +320,35 @@ def test_a_run_that_is_killed_continues_and_writes_each_record_once(
             running.kill() if life < LIVES - 1 else running.send_signal(signal.SIGTERM)
             running.wait(PATIENCE_S)
     assert running.returncode == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_signal_to_the_group_ends_a_run_in_order_and_the_end_of_the_jvm_at_once(
+    tool: Tool, broker: Broker, tmp_path: Path
+) -> None:
+    project = make_project(tool, broker, tmp_path, "ended")
+    make_topic_at(broker.bootstrap, "ended-events", 1)
+    make_topic_at(broker.bootstrap, "ended-alerts", 1)
+    send(broker.bootstrap, "ended-events", ("ann", 500))
+    with run_process(project, "--continuous", new_group=True) as running:
+        assert committed_keys(broker.bootstrap, "ended-alerts", 1) == ["ann"]
+        os.killpg(running.pid, signal.SIGTERM)
+        assert running.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
+    assert "is stopped in a batch" not in (project / "run.log").read_text()
+
+    send(broker.bootstrap, "ended-events", ("bob", 500))
+    with run_process(project, "--continuous") as running:
+        assert committed_keys(broker.bootstrap, "ended-alerts", 2) == ["ann", "bob"]
+        [jvm] = [one for one in psutil.Process(running.pid).children() if one.name() == "java"]
+        jvm.kill()
+        assert running.wait(60) == 1
+    said = (project / "run.log").read_text().splitlines()
+    assert said[-1].startswith("kavka pipelines: Spark's driver ended by signal 9")
+    assert "Traceback" not in "\n".join(said)
+    shown = tool("status", "--json", "--bootstrap-server", broker.bootstrap)
+    flows = [json.loads(line) for line in shown.split("\n")[:-1]]
+    assert {flow["state"] for flow in flows} == {"failed"}
 
 
 @pytest.mark.long

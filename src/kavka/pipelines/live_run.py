@@ -171,6 +171,13 @@ class LiveRun:
                 log.info("flow was not stopped flow=%s error=%s", name, error)
             self._observer.table.ended(name, STOPPED, now_ms())
 
+    def driver_ended(self, reason: str) -> None:
+        """Record that no flow runs any more, because the driver has ended."""
+        self._stopping.set()
+        for name in (*self._graph.streams, *self._graph.views):
+            self._observer.table.failed(name, reason, now_ms(), restarts=False)
+        self._view.show(flows_of(self._observer.table))
+
     # Views
 
     def _refresh_views(self) -> None:

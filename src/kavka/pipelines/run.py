@@ -180,10 +180,11 @@ class Update:
         self._completed: list[str] = []
 
     def run(self) -> None:
-        """Run to the end, also of an update that fails."""
+        """Run to the end, also of an update that fails. Raise DriverEnded."""
         worker = threading.Thread(target=self._work, name="update", daemon=True)
         worker.start()
         while worker.is_alive():
+            self._session.require_driver()
             worker.join(_POLL_INTERVAL_S)
             self._view.show(flows_of(self._observer.table))
         self._observer.wait_for_reports(self._completed)

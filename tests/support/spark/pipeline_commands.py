@@ -20,10 +20,11 @@ def run_process(
     *arguments: str,
     master: str = "local[2]",
     variables: dict[str, str] | None = None,
+    new_group: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it.
 
-    What it prints is in `run.log` of the project.
+    What it prints is in `run.log` of the project. With `new_group` it leads a group of processes.
     """
     command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
     with (project / "run.log").open("a") as log:
@@ -32,6 +33,7 @@ def run_process(
             env=variables or environment(),
             stdout=log,
             stderr=subprocess.STDOUT,
+            process_group=0 if new_group else None,
         )
         try:
             yield process
