@@ -1,11 +1,13 @@
 """The definitions of a file of SQL, and the names of flows."""
 
 from kavka.pipelines.definitions import (
+    BadDefinition,
     Definitions,
     FlowDefinition,
     Location,
     OutputDefinition,
     TopicRead,
+    line_of_sql,
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
@@ -40,6 +42,23 @@ def test_state_of_flows_in_sql_is_known_by_its_words():
     assert [flow.is_stateful for flow in flows] == [False, True, False]
     _, [counted] = sql_definitions("CREATE STREAMING TABLE n AS SELECT count(*) FROM STREAM x", "")
     assert counted.is_stateful
+
+
+def test_a_file_of_sql_that_creates_nothing_has_no_definitions():
+    for text in ("", "-- nothing yet\n", "SET x.y = 1;", "SELEC nonsense"):
+        assert sql_definitions(text, "notes.sql") == ([], [])
+
+
+def test_a_refused_statement_is_named_with_file_and_line():
+    error = ValueError(
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 3, pos 0)\n\n"
+        "== SQL ==\nSELEC nonsense\n^^^"
+    )
+    refused = BadDefinition(line_of_sql(str(error), "transformations/a.sql"), error)
+    assert str(refused) == (
+        "transformations/a.sql:3: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."
+    )
+    assert line_of_sql("no place", "a.sql") == Location("a.sql")
 
 
 def test_the_last_part_of_a_qualified_name_is_the_short_one():

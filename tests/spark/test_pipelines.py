@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -378,6 +379,58 @@ def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
             assert committed_keys(broker.bootstrap, "cluster-alerts", 2) == ["bob", "cy"]
             running.send_signal(signal.SIGTERM)
             assert running.wait(PATIENCE_S) == 0
+
+
+CONNECT_SERVER = """
+import sys
+from pathlib import Path
+from kavka.spark.session import local_session
+settings = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
+spark = local_session("connect", Path(sys.argv[1]), settings=settings, log_level="off", short_lived=True)
+service = spark._jvm.org.apache.spark.sql.connect.service
+print(getattr(getattr(service, "SparkConnectService$"), "MODULE$").localPort(), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """Run a server of Spark Connect in a process of its own; yield its URL."""
+    command = [sys.executable, "-c", CONNECT_SERVER, str(directory)]
+    with subprocess.Popen(
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield f"sc://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.kill()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_connect_server_runs_a_project_once_and_continuously(
+    tool: Tool, broker: Broker, tmp_path: Path
+) -> None:
+    project = make_project(tool, broker, tmp_path, "remote")
+    make_topic_at(broker.bootstrap, "remote-events", 1)
+    make_topic_at(broker.bootstrap, "remote-alerts", 1)
+    send(broker.bootstrap, "remote-events", ("ann", 500))
+    with connect_server(tmp_path / "server") as url:
+        here = ("--project", str(project), "--remote", url)
+        assert tool("check", *here).strip() == "no findings"
+        tool("run", *here)
+        assert committed_keys(broker.bootstrap, "remote-alerts", 1) == ["ann"]
+        with run_process(project, "--continuous", remote=url) as running:
+            for name, count in (("bob", 2), ("cy", 3)):  # each by an update of its own
+                send(broker.bootstrap, "remote-events", (name, 500))
+                assert committed_keys(broker.bootstrap, "remote-alerts", count)[-1] == name
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
 
 
 def sample(project: Path, name: str, flow: str) -> float:

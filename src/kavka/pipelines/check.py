@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kavka.pipelines.broker_checks import BrokerChecks
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import Definitions, Finding, Location
+from kavka.pipelines.definitions import BadDefinition, Definitions, Finding, Location
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
@@ -85,6 +85,8 @@ def _failure_findings(
     error: Exception, failed: Iterable[str], project: Project, definitions: Definitions
 ) -> list[Finding]:
     """Return findings for what a file or Spark raised, at the flows that Spark names, or where it was raised."""
+    if isinstance(error, BadDefinition):
+        return [Finding(error.at, error.reason)]
     text = query_failure(str(error)) if not isinstance(error, SyntaxError) else error.msg
     findings = []
     for message in failed:

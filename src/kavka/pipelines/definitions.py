@@ -13,6 +13,8 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
+from kavka.pipelines.errors import query_failure
+from kavka.pipelines.project import PipelineError
 from kavka.spark.queries.flow_progress import unqualified
 
 TOPIC_FORMATS = ("kavka", "kafka")
@@ -131,6 +133,7 @@ def recording_registry(
     rewrite_output: RewriteOutput | None = None,
 ) -> Any:
     """Return Spark's registry of graph elements that also fills `definitions`, with paths relative to `directory`."""
+    from pyspark.errors import PySparkException
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
     )
@@ -167,9 +170,31 @@ def recording_registry(
             outputs, flows = sql_definitions(sql_text, str(file_path))
             definitions.outputs += outputs
             definitions.flows += flows
-            super().register_sql(sql_text, file_path)
+            try:
+                super().register_sql(sql_text, file_path)
+            except PySparkException as error:
+                raise BadDefinition(line_of_sql(str(error), str(file_path)), error) from error
 
     return RecordingRegistry(spark, graph_id)
+
+
+class BadDefinition(PipelineError):
+    """Spark refuses a statement in a file of SQL, which its own error does not name."""
+
+    def __init__(self, at: Location, error: Exception) -> None:
+        """Say where it is, and Spark's reason."""
+        self.at = at
+        self.reason = query_failure(str(error))
+        super().__init__(f"{at}: {self.reason}")
+
+
+_SQL_LINE = re.compile(r"\bline (\d+)\b")
+
+
+def line_of_sql(error: str, file: str) -> Location:
+    """Return the place that Spark names in an error of its parser; the whole file without one."""
+    found = _SQL_LINE.search(error)
+    return Location(file, int(found[1]) if found else 0)
 
 
 class _Planned:
@@ -260,11 +285,14 @@ def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[
     """Return what a file of SQL creates, with lines; flows have the tables after FROM and JOIN, and state by words."""
     outputs, flows = [], []
     matches = list(_SQL_OUTPUT.finditer(text))
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(
+        matches, ends, strict=False
+    ):  # a file that creates nothing has an end, too
         kind = " ".join(match["kind"].upper().split())
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         at = Location(file, text.count("\n", 0, start) + 1)
-        body = text[match.end() : following.start() if following else len(text)]
+        body = text[match.end() : end]
         tables = tuple(table[1] for table in _SQL_TABLE.finditer(body))
         name = match["name"].strip("`")
         if kind != "FLOW":

@@ -18,7 +18,7 @@ from kavka.pipelines.definitions import (
     RewriteOutput,
     recording_registry,
 )
-from kavka.pipelines.errors import query_failure
+from kavka.pipelines.errors import event_and_error, query_failure
 from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, SparkOptions, open_session
@@ -202,11 +202,9 @@ class Update:
 
     def _record_event(self, message: str) -> None:
         """Record the state of a flow from an event such as `Flow spark_catalog.default.x is RUNNING.`."""
-        event, _, error = message.partition(" Error: ")
-        self._view.print_message(
-            " ".join(event.split()) + (f" {query_failure(error)}" if error else "")
-        )
-        words = message.rstrip(".").split()
+        event, error = event_and_error(message)
+        self._view.print_message(f"{event} {error}".rstrip())
+        words = event.rstrip(".").split()
         if len(words) >= 4 and words[0] == "Flow":
             name, state = unqualified(words[1].strip("'")), words[-1]
             if state == "RUNNING":
@@ -220,8 +218,7 @@ class Update:
             elif "FAILED" in words:
                 # Spark has called a stream COMPLETED before it found that it failed.
                 self._completed = [one for one in self._completed if one != name]
-                reason = query_failure(error or message)
-                self._observer.table.failed(name, reason, now_ms(), restarts=False)
+                self._observer.table.failed(name, error or event, now_ms(), restarts=False)
 
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:

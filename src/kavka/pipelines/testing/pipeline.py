@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kavka.errors import KafkaError
-from kavka.pipelines.definitions import Definitions
+from kavka.pipelines.definitions import BadDefinition, Definitions
 from kavka.pipelines.errors import is_late_worker, query_failure
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import PipelineError, Project
@@ -158,6 +158,8 @@ class Pipeline:
                 self._replacements.plan,
                 self._replacements.output,
             )
+        except BadDefinition as error:
+            raise UpdateFailed(str(error)) from error
         except Exception as error:
             if type(error).__module__.partition(".")[0] not in ("pyspark", "grpc"):
                 raise  # of a file of the project: its own traceback says most
