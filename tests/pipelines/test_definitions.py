@@ -1,5 +1,9 @@
 """The definitions of a file of SQL, and the names of flows."""
 
+import runpy
+
+import pytest
+
 from kavka.pipelines.definitions import (
     BadDefinition,
     Definitions,
@@ -8,6 +12,7 @@ from kavka.pipelines.definitions import (
     OutputDefinition,
     TopicRead,
     line_of_sql,
+    located_errors,
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
@@ -50,7 +55,8 @@ def test_a_file_of_sql_that_creates_nothing_has_no_definitions():
 
 
 def test_a_refused_statement_is_named_with_file_and_line():
-    error = ValueError(
+    of_spark = type("ParseException", (Exception,), {"__module__": "pyspark.errors"})
+    error = of_spark(
         "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 3, pos 0)\n\n"
         "== SQL ==\nSELEC nonsense\n^^^"
     )
@@ -99,3 +105,21 @@ def test_streams_that_read_a_table_are_named_and_views_are_not():
 def test_a_location_is_written_as_compilers_do():
     assert str(Location("a.py", 3)) == "a.py:3"
     assert str(Location("a.py")) == "a.py"
+
+
+def test_what_a_file_raises_is_named_with_its_last_line(tmp_path):
+    file = tmp_path / "transformations" / "bad.py"
+    file.parent.mkdir()
+    file.write_text("\nraise KeyError('x')\n")
+    with pytest.raises(BadDefinition) as refused, located_errors(tmp_path):
+        runpy.run_path(str(file))
+    assert str(refused.value) == "transformations/bad.py:2: KeyError: 'x'"
+    assert isinstance(refused.value.__cause__, KeyError)
+    file.write_text("def f(:\n")
+    with (
+        pytest.raises(BadDefinition, match=r"^transformations/bad.py:1: SyntaxError: "),
+        located_errors(tmp_path),
+    ):
+        runpy.run_path(str(file))
+    with pytest.raises(KeyError), located_errors(tmp_path / "transformations" / "other"):
+        raise KeyError("elsewhere")

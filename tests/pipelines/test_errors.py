@@ -63,7 +63,8 @@ def test_an_event_and_its_error_are_told_apart_wherever_the_error_begins():
     error = (
         "[STREAM_FAILED] Query [id = d1, runId = 5d] terminated with exception: "
         "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform initialOffset: "
-        "kavka.spark.errors.ConnectorError: cannot reach any of bootstrap.servers [h:1] SQLSTATE: 38000 SQLSTATE: XXKST\n"
+        "kavka.spark.errors.ConnectorError: cannot reach any of bootstrap.servers [h:1] SQLSTATE: 38000 "
+        "SQLSTATE: XXKST\n"
         "=== Streaming Query ===\nIdentifier: x"
     )
     for between in (" ", "\n"):

@@ -7,7 +7,9 @@ parsed by Spark; of it only the names and lines are known here.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
 from pathlib import Path
@@ -179,13 +181,45 @@ def recording_registry(
 
 
 class BadDefinition(PipelineError):
-    """Spark refuses a statement in a file of SQL, which its own error does not name."""
+    """A file of the project cannot be loaded, or Spark refuses what is in it; the cause has the stack."""
 
     def __init__(self, at: Location, error: Exception) -> None:
-        """Say where it is, and Spark's reason."""
+        """Say where it is, and the reason."""
         self.at = at
-        self.reason = query_failure(str(error))
+        text = error.msg if isinstance(error, SyntaxError) else query_failure(str(error))
+        is_sparks = type(error).__module__.startswith("pyspark")
+        self.reason = text if is_sparks else f"{type(error).__name__}: {text}"
         super().__init__(f"{at}: {self.reason}")
+
+
+@contextmanager
+def located_errors(directory: Path) -> Iterator[None]:
+    """Turn what files of a project raise while they are loaded into BadDefinition; other exceptions stay."""
+    try:
+        yield
+    except BadDefinition:
+        raise
+    except Exception as error:
+        at = location_of(error, directory)
+        if at is None:
+            raise
+        raise BadDefinition(at, error) from error
+
+
+def location_of(error: Exception, directory: Path) -> Location | None:
+    """Return the last line of the project's files in a traceback."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _inside(error.filename, error.lineno or 0, directory)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        location = _inside(frame.filename, frame.lineno or 0, directory)
+        if location is not None:
+            return location
+    return None
+
+
+def _inside(file: str, line: int, directory: Path) -> Location | None:
+    path, root = Path(file).resolve(), directory.resolve()
+    return Location(str(path.relative_to(root)), line) if path.is_relative_to(root) else None
 
 
 _SQL_LINE = re.compile(r"\bline (\d+)\b")

@@ -16,6 +16,7 @@ from kavka.pipelines.definitions import (
     Definitions,
     Rewrite,
     RewriteOutput,
+    located_errors,
     recording_registry,
 )
 from kavka.pipelines.errors import event_and_error, query_failure
@@ -63,7 +64,7 @@ def register(
 ) -> str:
     """Load the project's files into a new graph of the session and return the graph's id.
 
-    Raise what the files raise, and what Spark raises.
+    Raise BadDefinition for what is raised in the files, and what Spark raises.
     """
     from pyspark.pipelines.cli import register_definitions
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
@@ -77,7 +78,10 @@ def register(
     )
     directory = project.directory.resolve()
     registry = recording_registry(spark, graph_id, directory, definitions, rewrite, rewrite_output)
-    with contextlib.redirect_stdout(io.StringIO()):  # Spark prints each file that it loads
+    with (
+        contextlib.redirect_stdout(io.StringIO()),  # Spark prints each file that it loads
+        located_errors(directory),
+    ):
         register_definitions(project.spec_path, registry, project.spec, spark, graph_id)
     return graph_id
 

@@ -140,6 +140,9 @@ def open_session(project: Project, spark_options: SparkOptions) -> Iterator[Sess
             yield session
         return
     settings = session_settings(project, spark_options)
+    failure = storage_failure(project.storage_path) if project.storage_path else ""
+    if failure:
+        raise PipelineError(f"{project.spec_path}: {failure}")
     if not has_jvm():
         # A JVM of this process keeps the catalogue open from one session to the next.
         require_free_catalogue(settings)
@@ -368,10 +371,14 @@ def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
     }
 
 
-def storage_is_writable(path: Path) -> bool:
-    """Return whether checkpoints can be written below a path of this machine, which is made if need be."""
+def storage_failure(path: Path) -> str:
+    """Make a folder of checkpoints if need be, and return why it cannot be written; nothing when it can."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(path, os.W_OK)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    else:
+        reason = "" if os.access(path, os.W_OK) else "Permission denied"
+    if not reason:
+        return ""
+    return f"storage {path} cannot be written by this user ({reason}): name another folder as `storage`"
