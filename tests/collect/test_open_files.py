@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kavka.collect.delivery import CollectorError
 from kavka.collect.files.archive import Archive, DamagedArchive
 from kavka.collect.files.content import Content, fingerprint_of, window_start
 from kavka.collect.files.file_state import FileEntry, FingerprintRequest
@@ -247,3 +248,12 @@ def test_an_archive_that_is_made_to_grow_takes_little_memory(tmp_path: Path) -> 
     assert len(chunk.data) == 1000
     assert peak < 24 << 20
     files.close()
+
+
+def test_a_directory_of_state_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(
+        CollectorError, match="of --state cannot be made: File exists; name another"
+    ):
+        FingerprintCache(file)

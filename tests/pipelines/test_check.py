@@ -1,10 +1,11 @@
 """Findings that need no Spark and no broker."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from kavka.pipelines.check import location_of, option_findings
+from kavka.pipelines.check import option_findings, storage_findings
 from kavka.pipelines.definitions import (
     Definitions,
     Finding,
@@ -12,7 +13,9 @@ from kavka.pipelines.definitions import (
     Location,
     OutputDefinition,
     TopicRead,
+    location_of,
 )
+from kavka.pipelines.project import Project
 
 AT = Location("transformations/a.py", 7)
 SINK = {
@@ -81,6 +84,16 @@ def test_a_syntax_error_is_found_where_it_is(tmp_path):
     with pytest.raises(SyntaxError) as raised:
         compile("x = 1\ny = (\n", str(path), "exec")
     assert location_of(raised.value, tmp_path) == Location("a.py", 2)
+
+
+def test_a_storage_that_cannot_be_made_says_why_and_what_to_change(tmp_path):
+    (tmp_path / "file").touch()
+    spec = SimpleNamespace(storage=(tmp_path / "file" / "storage").as_uri())
+    [found] = storage_findings(Project(tmp_path / "spark-pipeline.yml", spec))
+    assert str(found) == (
+        f"spark-pipeline.yml: error: storage {tmp_path}/file/storage cannot be written by this user "
+        "(Not a directory): name another folder as `storage`"
+    )
 
 
 def test_a_finding_is_printed_as_compilers_do():

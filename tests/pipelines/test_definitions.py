@@ -1,11 +1,18 @@
 """The definitions of a file of SQL, and the names of flows."""
 
+import runpy
+
+import pytest
+
 from kavka.pipelines.definitions import (
+    BadDefinition,
     Definitions,
     FlowDefinition,
     Location,
     OutputDefinition,
     TopicRead,
+    line_of_sql,
+    located_errors,
     sql_definitions,
 )
 from kavka.pipelines.reset import streaming_readers
@@ -40,6 +47,24 @@ def test_state_of_flows_in_sql_is_known_by_its_words():
     assert [flow.is_stateful for flow in flows] == [False, True, False]
     _, [counted] = sql_definitions("CREATE STREAMING TABLE n AS SELECT count(*) FROM STREAM x", "")
     assert counted.is_stateful
+
+
+def test_a_file_of_sql_that_creates_nothing_has_no_definitions():
+    for text in ("", "-- nothing yet\n", "SET x.y = 1;", "SELEC nonsense"):
+        assert sql_definitions(text, "notes.sql") == ([], [])
+
+
+def test_a_refused_statement_is_named_with_file_and_line():
+    of_spark = type("ParseException", (Exception,), {"__module__": "pyspark.errors"})
+    error = of_spark(
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 3, pos 0)\n\n"
+        "== SQL ==\nSELEC nonsense\n^^^"
+    )
+    refused = BadDefinition(line_of_sql(str(error), "transformations/a.sql"), error)
+    assert str(refused) == (
+        "transformations/a.sql:3: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."
+    )
+    assert line_of_sql("no place", "a.sql") == Location("a.sql")
 
 
 def test_the_last_part_of_a_qualified_name_is_the_short_one():
@@ -80,3 +105,21 @@ def test_streams_that_read_a_table_are_named_and_views_are_not():
 def test_a_location_is_written_as_compilers_do():
     assert str(Location("a.py", 3)) == "a.py:3"
     assert str(Location("a.py")) == "a.py"
+
+
+def test_what_a_file_raises_is_named_with_its_last_line(tmp_path):
+    file = tmp_path / "transformations" / "bad.py"
+    file.parent.mkdir()
+    file.write_text("\nraise KeyError('x')\n")
+    with pytest.raises(BadDefinition) as refused, located_errors(tmp_path):
+        runpy.run_path(str(file))
+    assert str(refused.value) == "transformations/bad.py:2: KeyError: 'x'"
+    assert isinstance(refused.value.__cause__, KeyError)
+    file.write_text("def f(:\n")
+    with (
+        pytest.raises(BadDefinition, match=r"^transformations/bad.py:1: SyntaxError: "),
+        located_errors(tmp_path),
+    ):
+        runpy.run_path(str(file))
+    with pytest.raises(KeyError), located_errors(tmp_path / "transformations" / "other"):
+        raise KeyError("elsewhere")

@@ -1,6 +1,6 @@
 """Errors of Spark as sentences."""
 
-from kavka.pipelines.errors import is_late_worker, query_failure
+from kavka.pipelines.errors import event_and_error, is_late_worker, query_failure
 
 
 def test_the_connectors_sentence_wins():
@@ -57,3 +57,19 @@ def test_an_expectation_that_fails_a_query_is_said_in_its_own_words():
         f"[USER_RAISED_EXCEPTION] {said} SQLSTATE: P0001 SQLSTATE: XXKST\n=== Streaming Query ===\nmore"
     )
     assert query_failure(text) == said
+
+
+def test_an_event_and_its_error_are_told_apart_wherever_the_error_begins():
+    error = (
+        "[STREAM_FAILED] Query [id = d1, runId = 5d] terminated with exception: "
+        "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform initialOffset: "
+        "kavka.spark.errors.ConnectorError: cannot reach any of bootstrap.servers [h:1] SQLSTATE: 38000 "
+        "SQLSTATE: XXKST\n"
+        "=== Streaming Query ===\nIdentifier: x"
+    )
+    for between in (" ", "\n"):
+        assert event_and_error(f"Flow 'a.b'  has FAILED.{between}Error: {error}") == (
+            "Flow 'a.b' has FAILED.",
+            "cannot reach any of bootstrap.servers [h:1]",
+        )
+    assert event_and_error("Flow 'a.b' is\nRUNNING.") == ("Flow 'a.b' is RUNNING.", "")

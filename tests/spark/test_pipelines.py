@@ -6,15 +6,18 @@ Spark itself is the judge: it takes the project, its tables are read as files, t
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -322,6 +325,35 @@ def test_a_run_that_is_killed_continues_and_writes_each_record_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+def test_a_signal_to_the_group_ends_a_run_in_order_and_the_end_of_the_jvm_at_once(
+    tool: Tool, broker: Broker, tmp_path: Path
+) -> None:
+    project = make_project(tool, broker, tmp_path, "ended")
+    make_topic_at(broker.bootstrap, "ended-events", 1)
+    make_topic_at(broker.bootstrap, "ended-alerts", 1)
+    send(broker.bootstrap, "ended-events", ("ann", 500))
+    with run_process(project, "--continuous", new_group=True) as running:
+        assert committed_keys(broker.bootstrap, "ended-alerts", 1) == ["ann"]
+        os.killpg(running.pid, signal.SIGTERM)
+        assert running.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
+    assert "is stopped in a batch" not in (project / "run.log").read_text()
+
+    send(broker.bootstrap, "ended-events", ("bob", 500))
+    with run_process(project, "--continuous") as running:
+        assert committed_keys(broker.bootstrap, "ended-alerts", 2) == ["ann", "bob"]
+        [jvm] = [one for one in psutil.Process(running.pid).children() if one.name() == "java"]
+        jvm.kill()
+        assert running.wait(60) == 1
+    said = (project / "run.log").read_text().splitlines()
+    assert said[-1].startswith("kavka pipelines: Spark's driver ended by signal 9")
+    assert "Traceback" not in "\n".join(said)
+    shown = tool("status", "--json", "--bootstrap-server", broker.bootstrap)
+    flows = [json.loads(line) for line in shown.split("\n")[:-1]]
+    assert {flow["state"] for flow in flows} == {"failed"}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
     tool: Tool, broker: Broker, tmp_path: Path
 ) -> None:
@@ -347,6 +379,58 @@ def test_a_standalone_master_runs_a_project_whose_workers_have_no_kavka(
             assert committed_keys(broker.bootstrap, "cluster-alerts", 2) == ["bob", "cy"]
             running.send_signal(signal.SIGTERM)
             assert running.wait(PATIENCE_S) == 0
+
+
+CONNECT_SERVER = """
+import sys
+from pathlib import Path
+from kavka.spark.session import local_session
+settings = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
+spark = local_session("connect", Path(sys.argv[1]), settings=settings, log_level="off", short_lived=True)
+service = spark._jvm.org.apache.spark.sql.connect.service
+print(getattr(getattr(service, "SparkConnectService$"), "MODULE$").localPort(), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """Run a server of Spark Connect in a process of its own; yield its URL."""
+    command = [sys.executable, "-c", CONNECT_SERVER, str(directory)]
+    with subprocess.Popen(
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield f"sc://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.kill()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_connect_server_runs_a_project_once_and_continuously(
+    tool: Tool, broker: Broker, tmp_path: Path
+) -> None:
+    project = make_project(tool, broker, tmp_path, "remote")
+    make_topic_at(broker.bootstrap, "remote-events", 1)
+    make_topic_at(broker.bootstrap, "remote-alerts", 1)
+    send(broker.bootstrap, "remote-events", ("ann", 500))
+    with connect_server(tmp_path / "server") as url:
+        here = ("--project", str(project), "--remote", url)
+        assert tool("check", *here).strip() == "no findings"
+        tool("run", *here)
+        assert committed_keys(broker.bootstrap, "remote-alerts", 1) == ["ann"]
+        with run_process(project, "--continuous", remote=url) as running:
+            for name, count in (("bob", 2), ("cy", 3)):  # each by an update of its own
+                send(broker.bootstrap, "remote-events", (name, 500))
+                assert committed_keys(broker.bootstrap, "remote-alerts", count)[-1] == name
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(PATIENCE_S) == 0, (project / "run.log").read_text()
 
 
 def sample(project: Path, name: str, flow: str) -> float:

@@ -12,6 +12,7 @@ from support.sql_place import rows, values
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kavka.sql.session import Session
     from support.sql_place import Open, Place
 
 
@@ -223,3 +224,36 @@ def test_a_large_aggregate_goes_to_temporary_files(open_session: Open, place: Pl
     session = open_session(memory_limit="40MB")
     query = "select count(*) from (select k, count(*) from wide group by k order by k)"
     assert values(session, query) == [40_000]
+
+
+def run_all(session: Session, text: str) -> None:
+    for statement in session.statements(text):
+        session.execute(statement)
+
+
+def test_a_refused_statement_says_what_to_do(open_session: Open, place: Place) -> None:
+    place.create("shop-orders")
+    session = open_session()
+    for statement, advice in {
+        "select * from shop-orders": 'Put the topic\'s name in double quotes: "shop-orders".',
+        "\\d": "Commands such as \\d are for the shell on a terminal",
+        """insert into "shop-orders" values (1)""": "Statements only read topics",
+        """delete from "shop-orders" """: "Statements only read topics",
+    }.items():
+        with pytest.raises(SqlError) as refused:
+            run_all(session, statement)
+        assert advice in str(refused.value)
+    with pytest.raises(SqlError) as refused:
+        session.statements("""selct * from "shop-orders" """)
+    assert "double quotes" not in str(refused.value)
+
+
+def test_show_tables_gives_topics_and_what_statements_have_made(
+    open_session: Open, place: Place
+) -> None:
+    place.create("is-shown")
+    session = open_session()
+    session.execute("create table made as select 1 as a")
+    names = values(session, "SHOW TABLES;")
+    assert {"is-shown", "made"} <= set(names)
+    assert names == sorted(names)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,18 +70,48 @@ def catalog_properties(given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return name, properties
 
 
-def open_catalog(given: Mapping[str, str]) -> Catalog:
-    """Return a catalogue; an embedded one is made where there is none. Raise LakeError, OSError."""
+def open_catalog(given: Mapping[str, str], *, makes: bool = True) -> Catalog:
+    """Return a catalogue; an embedded one is made where there is none, if `makes`. Raise LakeError, OSError."""
     require_pyiceberg()
     from pyiceberg.catalog import load_catalog
     from sqlalchemy.exc import SQLAlchemyError
 
     name, properties = catalog_properties(given)
     if properties.get("py-io-impl") == _SYNCED_FILES:
-        Path(properties["warehouse"]).mkdir(parents=True, exist_ok=True)
-    with lake_errors():
+        directory = Path(properties["warehouse"])
+        if makes:
+            directory.mkdir(parents=True, exist_ok=True)
+        elif not (directory / _EMBEDDED).exists():
+            raise LakeError(
+                f"There is no catalogue in {directory}: name the folder that the load has as catalog.warehouse, where "
+                f"it has made {_EMBEDDED}."
+            )
+    with lake_errors(), _connection_errors(properties.get("uri", name)):
         try:
             return load_catalog(name, **properties)
         except SQLAlchemyError:
             # Two processes that begin make the tables of the database at once, and one of them fails.
             return load_catalog(name, **properties)
+
+
+@contextmanager
+def _connection_errors(catalogue: str) -> Iterator[None]:
+    """Turn the error of a catalogue that does not answer into a LakeError; `requests` has a page of it."""
+    try:
+        yield
+    except OSError as error:
+        if type(error).__module__.partition(".")[0] != "requests":
+            raise
+        raise LakeError(
+            f"The catalogue {catalogue} cannot be reached: {_first_reason(error)}."
+        ) from error
+
+
+def _first_reason(error: BaseException) -> str:
+    """Return the operating system's reason, where there is one among the causes."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return " ".join(str(error).split())

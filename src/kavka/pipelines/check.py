@@ -6,13 +6,12 @@ Each finding is a sentence with a file and a line. An error would end a run; a w
 from __future__ import annotations
 
 import asyncio
-import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kavka.pipelines.broker_checks import BrokerChecks
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import Definitions, Finding, Location
+from kavka.pipelines.definitions import BadDefinition, Definitions, Finding, Location
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
@@ -21,7 +20,7 @@ from kavka.pipelines.session import (
     SparkOptions,
     open_session,
     static_settings,
-    storage_is_writable,
+    storage_failure,
 )
 from kavka.spark.errors import ConnectorError
 from kavka.spark.options import parse_source
@@ -33,6 +32,8 @@ def check_project(project: Project, spark_options: SparkOptions) -> list[Finding
     """Return the findings, in the order of files and lines. Raise SparkMissing, and as `open_session`."""
     definitions = Definitions()
     findings = storage_findings(project)
+    if findings:
+        return findings
     with open_session(project, spark_options) as session:
         findings += static_findings(project, static_settings(session))
         findings += _spark_findings(session, project, definitions)
@@ -52,9 +53,8 @@ def storage_findings(project: Project) -> list[Finding]:
     if "://" not in project.storage and not project.storage.startswith("file:"):
         text = f"storage is {project.storage!r}, and Spark wants a URI: write {Path(path).absolute().as_uri()}"
         return [Finding(at, text)]
-    if not storage_is_writable(path):
-        return [Finding(at, f"storage {path} cannot be written by this user")]
-    return []
+    reason = storage_failure(path)
+    return [Finding(at, reason)] if reason else []
 
 
 def static_findings(project: Project, static: Iterable[str]) -> list[Finding]:
@@ -85,7 +85,9 @@ def _failure_findings(
     error: Exception, failed: Iterable[str], project: Project, definitions: Definitions
 ) -> list[Finding]:
     """Return findings for what a file or Spark raised, at the flows that Spark names, or where it was raised."""
-    text = query_failure(str(error)) if not isinstance(error, SyntaxError) else error.msg
+    if isinstance(error, BadDefinition):
+        return [Finding(error.at, error.reason)]
+    text = query_failure(str(error))
     findings = []
     for message in failed:
         flow = definitions.flow(message.partition("'")[2].rstrip(".'"))
@@ -95,25 +97,8 @@ def _failure_findings(
             )
     if findings:
         return findings
-    at = location_of(error, project.directory) or Location(project.spec_path.name)
     kind = "" if type(error).__module__.startswith("pyspark") else f"{type(error).__name__}: "
-    return [Finding(at, f"{kind}{text}")]
-
-
-def location_of(error: Exception, directory: Path) -> Location | None:
-    """Return the last line of the project's files in a traceback."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return _inside(error.filename, error.lineno or 0, directory)
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        location = _inside(frame.filename, frame.lineno or 0, directory)
-        if location is not None:
-            return location
-    return None
-
-
-def _inside(file: str, line: int, directory: Path) -> Location | None:
-    path, root = Path(file).resolve(), directory.resolve()
-    return Location(str(path.relative_to(root)), line) if path.is_relative_to(root) else None
+    return [Finding(Location(project.spec_path.name), f"{kind}{text}")]
 
 
 # Options

@@ -51,22 +51,32 @@ def run_continuously(
                 with observe_run(
                     session, project, definitions, progress_options, view, live.record_batch
                 ) as observer:
-                    _run_live(live, observer, view, shutdown)
+                    _run_live(session, live, observer, view, shutdown)
 
 
 def _run_live(
-    live: LiveRun, observer: Observer, view: FlowsView, shutdown: threading.Event
+    session: Session,
+    live: LiveRun,
+    observer: Observer,
+    view: FlowsView,
+    shutdown: threading.Event,
 ) -> None:
-    """Run until shutdown."""
+    """Run until shutdown. Raise DriverEnded."""
     live.start(observer)
     try:
         while not shutdown.is_set():
+            session.require_driver()
             live.step()
             view.show(flows_of(observer.table))
             shutdown.wait(POLL_INTERVAL_S)
-    finally:
-        shutdown.set()
-        live.end()
+    except BaseException as error:
+        ended = session.driver_failure(error)
+        if ended is None:
+            live.end()
+            raise
+        live.driver_ended(str(ended))
+        raise ended from error
+    live.end()
 
 
 @contextmanager

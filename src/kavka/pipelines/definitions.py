@@ -7,12 +7,16 @@ parsed by Spark; of it only the names and lines are known here.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any
 
+from kavka.pipelines.errors import query_failure
+from kavka.pipelines.project import PipelineError
 from kavka.spark.queries.flow_progress import unqualified
 
 TOPIC_FORMATS = ("kavka", "kafka")
@@ -131,6 +135,7 @@ def recording_registry(
     rewrite_output: RewriteOutput | None = None,
 ) -> Any:
     """Return Spark's registry of graph elements that also fills `definitions`, with paths relative to `directory`."""
+    from pyspark.errors import PySparkException
     from pyspark.pipelines.spark_connect_graph_element_registry import (
         SparkConnectGraphElementRegistry,
     )
@@ -167,9 +172,63 @@ def recording_registry(
             outputs, flows = sql_definitions(sql_text, str(file_path))
             definitions.outputs += outputs
             definitions.flows += flows
-            super().register_sql(sql_text, file_path)
+            try:
+                super().register_sql(sql_text, file_path)
+            except PySparkException as error:
+                raise BadDefinition(line_of_sql(str(error), str(file_path)), error) from error
 
     return RecordingRegistry(spark, graph_id)
+
+
+class BadDefinition(PipelineError):
+    """A file of the project cannot be loaded, or Spark refuses what is in it; the cause has the stack."""
+
+    def __init__(self, at: Location, error: Exception) -> None:
+        """Say where it is, and the reason."""
+        self.at = at
+        text = error.msg if isinstance(error, SyntaxError) else query_failure(str(error))
+        is_sparks = type(error).__module__.startswith("pyspark")
+        self.reason = text if is_sparks else f"{type(error).__name__}: {text}"
+        super().__init__(f"{at}: {self.reason}")
+
+
+@contextmanager
+def located_errors(directory: Path) -> Iterator[None]:
+    """Turn what files of a project raise while they are loaded into BadDefinition; other exceptions stay."""
+    try:
+        yield
+    except BadDefinition:
+        raise
+    except Exception as error:
+        at = location_of(error, directory)
+        if at is None:
+            raise
+        raise BadDefinition(at, error) from error
+
+
+def location_of(error: Exception, directory: Path) -> Location | None:
+    """Return the last line of the project's files in a traceback."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _inside(error.filename, error.lineno or 0, directory)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        location = _inside(frame.filename, frame.lineno or 0, directory)
+        if location is not None:
+            return location
+    return None
+
+
+def _inside(file: str, line: int, directory: Path) -> Location | None:
+    path, root = Path(file).resolve(), directory.resolve()
+    return Location(str(path.relative_to(root)), line) if path.is_relative_to(root) else None
+
+
+_SQL_LINE = re.compile(r"\bline (\d+)\b")
+
+
+def line_of_sql(error: str, file: str) -> Location:
+    """Return the place that Spark names in an error of its parser; the whole file without one."""
+    found = _SQL_LINE.search(error)
+    return Location(file, int(found[1]) if found else 0)
 
 
 class _Planned:
@@ -260,11 +319,14 @@ def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[
     """Return what a file of SQL creates, with lines; flows have the tables after FROM and JOIN, and state by words."""
     outputs, flows = [], []
     matches = list(_SQL_OUTPUT.finditer(text))
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    for match, end in zip(
+        matches, ends, strict=False
+    ):  # a file that creates nothing has an end, too
         kind = " ".join(match["kind"].upper().split())
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         at = Location(file, text.count("\n", 0, start) + 1)
-        body = text[match.end() : following.start() if following else len(text)]
+        body = text[match.end() : end]
         tables = tuple(table[1] for table in _SQL_TABLE.finditer(body))
         name = match["name"].strip("`")
         if kind != "FLOW":

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from kavka.spark.errors import message_of, sentence_of
 
+_ERROR_OF_EVENT = re.compile(r"\s+Error:\s+")
 _LATE_WORKER = "Python worker failed to connect back"
 _HINTS = (
+    (
+        "Failed to resolve flows in the pipeline",
+        "`kavka pipelines check` says why, with file and line",
+    ),
     (
         _LATE_WORKER,
         "a process of Python did not start within Spark's ten seconds, because the machine was busy, or "
@@ -52,6 +59,12 @@ def query_failure(text: str) -> str:
         return sentence
     line, hint = message_of(text), hint_of(text)
     return f"{line.rstrip('.')}: {hint}" if hint and line else line or "an error without a message"
+
+
+def event_and_error(message: str) -> tuple[str, str]:
+    """Return an event of an update, such as `Flow x has FAILED. Error: ...`, and its error as a sentence, if any."""
+    event, *error = _ERROR_OF_EVENT.split(message, maxsplit=1)
+    return " ".join(event.split()), query_failure(error[0]) if error else ""
 
 
 def hint_of(text: str) -> str | None:

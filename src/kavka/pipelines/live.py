@@ -98,7 +98,11 @@ class LiveGraph:
         self._datasets.materializeDatasets(self._resolved, context)
         self._planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
         # Temporary views have flows as well, which are parts of others.
-        self._flows = _sequence(self._resolved.materializedFlows())
+        self._flows = {_name(flow): flow for flow in _sequence(self._resolved.materializedFlows())}
+        self.views = [name for name, flow in self._flows.items() if _is_view(flow)]
+        """The names of the flows of materialized views, in the order of the graph."""
+        self.streams = [name for name in self._flows if name not in self.views]
+        """The names of the streaming flows, in the order of the graph."""
 
     def _find_session(self, session: Session) -> Any:
         user = session.spark.client._user_id or ""
@@ -133,27 +137,17 @@ class LiveGraph:
             self._unresolved, self._constant(None), tables, self._module("NoTables"), self._storage
         )
 
-    @property
-    def streams(self) -> list[str]:
-        """Return the names of the streaming flows, in the order of the graph."""
-        return [_name(flow) for flow in self._flows if not _is_view(flow)]
-
-    @property
-    def views(self) -> list[str]:
-        """Return the names of the flows of materialized views, in the order of the graph."""
-        return [_name(flow) for flow in self._flows if _is_view(flow)]
-
     def start(self, name: str) -> LiveQuery:
         """Start a flow from its checkpoint. Raise what Spark raises."""
         self._activate_session()
-        execution = self._planner.plan(self._flow(name))
+        execution = self._planner.plan(self._flows[name])
         execution.executeAsync()
         return LiveQuery(self._jvm, execution)
 
     def refresh(self, name: str) -> None:
         """Compute a materialized view and put it in the place of the old one. Raise what Spark raises."""
         self._activate_session()
-        flow = self._flow(name)
+        flow = self._flows[name]
         context = self._context(self._some([flow.destinationIdentifier()]))
         self._datasets.materializeDatasets(self._resolved, context)
         planner = self._graph.FlowPlanner(self._resolved, context, self._trigger_of)
@@ -164,9 +158,6 @@ class LiveGraph:
         failure = execution.exception()
         if failure.isDefined():
             raise RefreshFailed(query_failure(failure.get().toString()))
-
-    def _flow(self, name: str) -> Any:
-        return next(flow for flow in self._flows if _name(flow) == name)
 
 
 class RefreshFailed(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.observer import Observer, flows_of
-from kavka.pipelines.supervision import RefreshSchedule, Restarts
+from kavka.pipelines.supervision import FLOWS_AT_ONCE, RefreshSchedule, Restarts
 from kavka.spark.queries.flow_progress import STOPPED
 from kavka.spark.queries.watch import now_ms
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.1
-_STARTING_FLOWS = max(2, os.cpu_count() or 1)
-"""Flows that start at the same time. Each starts a process of Python, for which Spark waits ten seconds, whatever the
-settings: on a busy machine many at once come too late ("Python worker failed to connect back")."""
 _START_MS = 10_000
 """Milliseconds after which a flow whose first batch is long no longer holds up others."""
 
@@ -96,7 +92,7 @@ class LiveRun:
             if not query.is_active:
                 del self._running[name]
                 self._failed(name, query.failure() or "the query was stopped from elsewhere")
-        self._start_due(_STARTING_FLOWS - self._count_starting())
+        self._start_due(FLOWS_AT_ONCE - self._count_starting())
 
     def _start_due(self, count: int | None) -> None:
         for name in self._restarts.due(now_ms(), count):
@@ -170,6 +166,13 @@ class LiveRun:
             except Exception as error:  # noqa: BLE001 - the driver, which stops next, ends it in any case
                 log.info("flow was not stopped flow=%s error=%s", name, error)
             self._observer.table.ended(name, STOPPED, now_ms())
+
+    def driver_ended(self, reason: str) -> None:
+        """Record that no flow runs any more, because the driver has ended."""
+        self._stopping.set()
+        for name in (*self._graph.streams, *self._graph.views):
+            self._observer.table.failed(name, reason, now_ms(), restarts=False)
+        self._view.show(flows_of(self._observer.table))
 
     # Views
 

@@ -16,9 +16,10 @@ from kavka.pipelines.definitions import (
     Definitions,
     Rewrite,
     RewriteOutput,
+    located_errors,
     recording_registry,
 )
-from kavka.pipelines.errors import query_failure
+from kavka.pipelines.errors import event_and_error, query_failure
 from kavka.pipelines.observer import Observer, first_brokers, flows_of
 from kavka.pipelines.project import PipelineError, Project
 from kavka.pipelines.session import Session, SparkOptions, open_session
@@ -63,7 +64,7 @@ def register(
 ) -> str:
     """Load the project's files into a new graph of the session and return the graph's id.
 
-    Raise what the files raise, and what Spark raises.
+    Raise BadDefinition for what is raised in the files, and what Spark raises.
     """
     from pyspark.pipelines.cli import register_definitions
     from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph
@@ -77,7 +78,10 @@ def register(
     )
     directory = project.directory.resolve()
     registry = recording_registry(spark, graph_id, directory, definitions, rewrite, rewrite_output)
-    with contextlib.redirect_stdout(io.StringIO()):  # Spark prints each file that it loads
+    with (
+        contextlib.redirect_stdout(io.StringIO()),  # Spark prints each file that it loads
+        located_errors(directory),
+    ):
         register_definitions(project.spec_path, registry, project.spec, spark, graph_id)
     return graph_id
 
@@ -180,10 +184,11 @@ class Update:
         self._completed: list[str] = []
 
     def run(self) -> None:
-        """Run to the end, also of an update that fails."""
+        """Run to the end, also of an update that fails. Raise DriverEnded."""
         worker = threading.Thread(target=self._work, name="update", daemon=True)
         worker.start()
         while worker.is_alive():
+            self._session.require_driver()
             worker.join(_POLL_INTERVAL_S)
             self._view.show(flows_of(self._observer.table))
         self._observer.wait_for_reports(self._completed)
@@ -201,11 +206,9 @@ class Update:
 
     def _record_event(self, message: str) -> None:
         """Record the state of a flow from an event such as `Flow spark_catalog.default.x is RUNNING.`."""
-        event, _, error = message.partition(" Error: ")
-        self._view.print_message(
-            " ".join(event.split()) + (f" {query_failure(error)}" if error else "")
-        )
-        words = message.rstrip(".").split()
+        event, error = event_and_error(message)
+        self._view.print_message(f"{event} {error}".rstrip())
+        words = event.rstrip(".").split()
         if len(words) >= 4 and words[0] == "Flow":
             name, state = unqualified(words[1].strip("'")), words[-1]
             if state == "RUNNING":
@@ -219,8 +222,7 @@ class Update:
             elif "FAILED" in words:
                 # Spark has called a stream COMPLETED before it found that it failed.
                 self._completed = [one for one in self._completed if one != name]
-                reason = query_failure(error or message)
-                self._observer.table.failed(name, reason, now_ms(), restarts=False)
+                self._observer.table.failed(name, error or event, now_ms(), restarts=False)
 
 
 def require_flows(definitions: Definitions, names: Sequence[str]) -> None:

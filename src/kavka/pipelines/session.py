@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -23,6 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kavka.pipelines.jvm import (
+    DriverEnded,
+    JvmWatch,
+    forget_jvm,
+    has_jvm,
+    jvm_process,
+    start_jvm,
+)
 from kavka.pipelines.project import PipelineError, Project
 from kavka.spark.session import (
     check_spark,
@@ -61,6 +68,17 @@ class Session:
 
     spark: Any
     jvm: Any | None
+    watch: JvmWatch | None = None
+    """It notices when that JVM has ended."""
+
+    def require_driver(self) -> None:
+        """Raise DriverEnded when the driver was in this process and has ended."""
+        if self.watch is not None:
+            self.watch.require_jvm()
+
+    def driver_failure(self, error: BaseException) -> DriverEnded | None:
+        """Return the end of the driver if that is why `error` was raised."""
+        return None if self.watch is None else self.watch.failure_behind(error)
 
 
 def session_settings(project: Project, spark_options: SparkOptions) -> dict[str, str]:
@@ -122,6 +140,9 @@ def open_session(project: Project, spark_options: SparkOptions) -> Iterator[Sess
             yield session
         return
     settings = session_settings(project, spark_options)
+    failure = storage_failure(project.storage_path) if project.storage_path else ""
+    if failure:
+        raise PipelineError(f"{project.spec_path}: {failure}")
     if not has_jvm():
         # A JVM of this process keeps the catalogue open from one session to the next.
         require_free_catalogue(settings)
@@ -138,22 +159,23 @@ class LocalDriver:
     """The session that it was opened with."""
     url: str
     """Of its Connect server, which gives other sessions."""
+    watch: JvmWatch
 
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Open another session of the driver: temporary views, settings and listeners are its own, tables are not."""
-        spark = _client(self.url)
-        try:
-            yield Session(spark, self.first.jvm)
-        finally:
-            _release(spark)
+        with _watched_client(self.url, self.watch) as spark:
+            yield Session(spark, self.first.jvm, self.watch)
 
 
 @contextmanager
 def open_driver(
     settings: Mapping[str, str], log_directory: Path, spark_options: SparkOptions
 ) -> Iterator[LocalDriver]:
-    """Start a driver in this process, with its log below a folder, and stop it at the end."""
+    """Start a driver in this process, with its log below a folder, and stop it at the end.
+
+    Raise DriverEnded, in the place of what its end has raised, when the JVM ends meanwhile.
+    """
     check_spark()
     settings = dict(settings)
     with ExitStack() as stack:
@@ -165,45 +187,25 @@ def open_driver(
         settings.setdefault("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
         if not settings["spark.executorEnv.PYTHONPATH"]:
             del settings["spark.executorEnv.PYTHONPATH"]
-        with standard_error_into(log_directory / "spark.log"):
+        spark_log = log_directory / "spark.log"
+        with standard_error_into(spark_log):
             classic = _start_driver(settings)
-        stack.callback(_stop_driver, classic)
+        watch = JvmWatch(jvm_process(), spark_log)
+        stack.callback(_stop_driver, classic, watch)
+        watch.start()
+        stack.callback(watch.close)
         jvm = classic._jvm
         url = f"sc://localhost:{connect_service(jvm).localPort()}"
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         stack.callback(os.environ.pop, "SPARK_CONNECT_MODE_ENABLED", None)
-        spark = _client(url)
-        stack.callback(_release, spark)
-        yield LocalDriver(Session(spark, jvm), url)
-
-
-def has_jvm() -> bool:
-    """Return whether this process has started a JVM, which stays when its driver stops."""
-    from pyspark import SparkContext
-
-    return SparkContext._gateway is not None
-
-
-def end_jvm(timeout_s: float) -> bool:
-    """End the JVM of this process, whose driver has stopped, and return whether it ended by itself.
-
-    One that does not end in time is killed.
-    """
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return False
-    SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
-    process = gateway.proc
-    process.stdin.close()
-    try:
-        return bool(process.wait(timeout_s) == 0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        return False
+        spark = stack.enter_context(_watched_client(url, watch))
+        try:
+            yield LocalDriver(Session(spark, jvm, watch), url, watch)
+        except Exception as error:
+            ended = watch.failure_behind(error)
+            if ended is None or ended is error:
+                raise
+            raise ended from error
 
 
 def require_free_catalogue(settings: Mapping[str, str], wait_s: float = _CATALOGUE_S) -> None:
@@ -264,16 +266,20 @@ def _start_driver(settings: Mapping[str, str]) -> Any:
     # PySpark cancels all jobs at Ctrl-C, from within whatever talks to the JVM just then: here a run ends in order.
     at_interrupt = signal.getsignal(signal.SIGINT)
     try:
+        start_jvm(conf)
         return SparkSession(SparkContext.getOrCreate(conf))
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, at_interrupt)
 
 
-def _stop_driver(classic: Any) -> None:
+def _stop_driver(classic: Any, watch: JvmWatch) -> None:
     from pyspark.sql import SparkSession
 
-    classic.stop()
+    if watch.has_ended:
+        forget_jvm()
+    else:
+        classic.stop()
     SparkSession._instantiatedSession = None
 
 
@@ -306,6 +312,21 @@ def _client(url: str) -> Any:
         return SparkSession.builder.remote(url).create()
     except PySparkException as error:
         raise PipelineError(f"no session with {url}: {error}") from error
+
+
+@contextmanager
+def _watched_client(url: str, watch: JvmWatch) -> Iterator[Any]:
+    """Open a session of a driver in this process, and release it at the end, unless the driver has ended."""
+    spark = _client(url)
+    watch.add(spark)
+    try:
+        yield spark
+    finally:
+        watch.discard(spark)
+        if watch.has_ended:
+            _clear_active_session(spark)
+        else:
+            _release(spark)
 
 
 def _release(spark: Any) -> None:
@@ -350,10 +371,14 @@ def with_archive(conf: Mapping[str, str], archive: str) -> dict[str, str]:
     }
 
 
-def storage_is_writable(path: Path) -> bool:
-    """Return whether checkpoints can be written below a path of this machine, which is made if need be."""
+def storage_failure(path: Path) -> str:
+    """Make a folder of checkpoints if need be, and return why it cannot be written; nothing when it can."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(path, os.W_OK)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    else:
+        reason = "" if os.access(path, os.W_OK) else "Permission denied"
+    if not reason:
+        return ""
+    return f"storage {path} cannot be written by this user ({reason}): name another folder as `storage`"

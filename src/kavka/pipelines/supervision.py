@@ -7,9 +7,14 @@ started --fails--> waiting for its back-off --due--> started
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
+FLOWS_AT_ONCE: Final = max(2, os.cpu_count() or 1)
+"""Flows that start at the same time. Each starts a process of Python, for which Spark waits ten seconds, whatever the
+settings: on a busy machine many at once come too late ("Python worker failed to connect back")."""
 FIRST_BACKOFF_MS = 1_000
 MAX_BACKOFF_MS = 60_000
 

@@ -25,7 +25,7 @@ _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[id = [^]]*\] terminated 
 _RAISED = re.compile(r"^\[USER_RAISED_EXCEPTION\] ")
 """Before what an expression of the flow itself has raised, such as an expectation."""
 _STACK = re.compile(r"\n\s+at |\nJVM stacktrace|\n=== Streaming Query ===|\n\nJVM|\n== SQL")
-_SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+$")
+_SQL_STATE = re.compile(r"(\s*SQLSTATE: \w+)+(?: \(line \d+, pos \d+\))?$")
 _LIMIT = 600
 
 
@@ -55,7 +55,7 @@ def sentence_of(error: BaseException) -> str | None:
             return str(seen)
         match = _SENTENCE.search(str(seen))
         if match is not None:
-            return match[1].strip()
+            return _SQL_STATE.sub("", match[1].strip())
         seen = seen.__cause__ or seen.__context__
     return None
 

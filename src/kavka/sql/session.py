@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kavka.client.schemas.errors import SchemaError
 from kavka.errors import KafkaError
+from kavka.sql.advice import SHOW_TABLES, advice_on, show_tables
 from kavka.sql.brokers import Brokers
 from kavka.sql.errors import SqlError
 from kavka.sql.scan_state import Feed, Scan, ScanState
@@ -260,9 +261,20 @@ class Session:
         """Return the statements of a text. Raise SqlError when they cannot be parsed."""
         self._end_reading()
         self._state = self.new_state()  # what has ended the last statement is not this one's
-        return self._translated(
-            lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
-        )
+        try:
+            return self._translated(
+                lambda: [one.query.strip() for one in self.engine.extract_statements(text)]
+            )
+        except SqlError as error:
+            raise self._advised(error, text) from error
+
+    def _advised(self, refusal: SqlError, text: str) -> SqlError:
+        """Return a refusal with what to do about it, where that is known."""
+        with suppress(KafkaError, OSError):
+            advice = advice_on(str(refusal), text, self.brokers.topics(), self.quoted)
+            if advice is not None:
+                return SqlError(f"{refusal}\n{advice}")
+        return refusal
 
     def execute(self, statement: str, feed: Feed | None = None) -> Rows | None:
         """Plan a statement; None for one without rows, which is done. Raise SqlError, KafkaError, OSError.
@@ -330,6 +342,8 @@ class Session:
         import duckdb
 
         tried: set[str] = set()
+        if SHOW_TABLES.fullmatch(statement):
+            statement = show_tables(self.brokers.topics())
         while True:
             try:
                 return self._run(lambda: self.engine.sql(statement))
@@ -337,11 +351,14 @@ class Session:
                 missing = _MISSING_TABLE.search(str(error))
                 name = missing and (missing[1] or missing[2])
                 if not missing or not name or name in tried:
-                    raise SqlError(str(error)) from error
+                    raise self._advised(SqlError(str(error)), statement) from error
                 tried.add(name)
                 self._add_table(name, missing[3] is not None, statement)
             except duckdb.Error as error:
-                raise self._cause(error) from error
+                cause = self._cause(error)
+                if isinstance(cause, SqlError):
+                    cause = self._advised(cause, statement)
+                raise cause from error
 
     def read(
         self, relation: duckdb.DuckDBPyRelation, while_waiting: Callable[[], None]

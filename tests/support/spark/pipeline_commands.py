@@ -19,19 +19,24 @@ def run_process(
     project: Path,
     *arguments: str,
     master: str = "local[2]",
+    remote: str = "",
     variables: dict[str, str] | None = None,
+    new_group: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `kavka pipelines run` in a process of its own, which is killed if the body leaves it.
 
-    What it prints is in `run.log` of the project.
+    What it prints is in `run.log` of the project. With `new_group` it leads a group of processes;
+    `remote`, a server of Spark Connect, takes the place of the master.
     """
     command = [sys.executable, "-m", "kavka", "pipelines", "run", "--project", str(project)]
+    spark = ["--remote", remote] if remote else ["--master", master, "--conf", QUICK]
     with (project / "run.log").open("a") as log:
         process = subprocess.Popen(
-            [*command, "--master", master, "--conf", QUICK, *arguments],
+            [*command, *spark, *arguments],
             env=variables or environment(),
             stdout=log,
             stderr=subprocess.STDOUT,
+            process_group=0 if new_group else None,
         )
         try:
             yield process

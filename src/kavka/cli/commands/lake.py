@@ -209,10 +209,17 @@ def _catalog_properties(chosen: argparse.Namespace) -> dict[str, str]:
     properties = dict(chosen.catalog)
     if chosen.warehouse is not None:
         properties["warehouse"] = chosen.warehouse
+    if not properties:
+        raise BadValue(
+            "no catalogue is named: --warehouse DIR for the embedded one of a folder, --catalog type=... and "
+            "--catalog uri=... for one that runs, or --catalog name=... for one of pyiceberg's configuration"
+        )
     return properties
 
 
 def _tables(catalog: Catalog, names: list[str]) -> Iterator[Identifier]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
     from kavka.lake.catalogs import parse_identifier
     from kavka.lake.errors import LakeError, lake_errors
 
@@ -220,17 +227,21 @@ def _tables(catalog: Catalog, names: list[str]) -> Iterator[Identifier]:
         if not name.endswith(".*"):
             yield parse_identifier(name)
             continue
+        namespace = name.removesuffix(".*")
         with lake_errors():
-            found = sorted(catalog.list_tables(tuple(name.removesuffix(".*").split("."))))
+            try:
+                found = sorted(catalog.list_tables(tuple(namespace.split("."))))
+            except NoSuchNamespaceError:
+                raise LakeError(f"There is no namespace {namespace} in the catalogue.") from None
         if not found:
-            raise LakeError(f"There is no table in {name.removesuffix('.*')}.")
+            raise LakeError(f"There is no table in {namespace}.")
         yield from found
 
 
 def _opened(chosen: argparse.Namespace) -> tuple[Catalog, list[Identifier]]:
     from kavka.lake.catalogs import open_catalog
 
-    catalog = open_catalog(_catalog_properties(chosen))
+    catalog = open_catalog(_catalog_properties(chosen), makes=False)
     return catalog, list(_tables(catalog, chosen.table))
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from kavka.collect.delivery import CollectorError
 from kavka.collect.files.file_state import FingerprintResult
 
 log = logging.getLogger(__name__)
@@ -26,12 +27,12 @@ class FingerprintCache:
     """Fingerprints by the version of a file."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Load the cache of a directory; None keeps it in memory only. Raise OSError."""
+        """Load the cache of a directory; None keeps it in memory only. Raise OSError, CollectorError."""
         self._path = None if directory is None else directory / _FILE
         self._results: dict[Version, FingerprintResult] = {}
         self._is_changed = False
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(self._path.parent)
             self._results = _read(self._path)
 
     def get(self, version: Version, offsets: Iterable[int]) -> FingerprintResult | None:
@@ -71,6 +72,17 @@ class FingerprintCache:
             os.replace(temporary, self._path)
         except OSError as error:
             log.warning("state not written path=%s reason=%s", self._path, error.strerror)
+
+
+def _make_directory(path: Path) -> None:
+    """Make the directory of the cache. Raise CollectorError where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CollectorError(
+            f"the directory {path} of --state cannot be made: {error.strerror}; name another one, or leave it out, "
+            "since it is only a cache"
+        ) from error
 
 
 def _read(path: Path) -> dict[Version, FingerprintResult]:

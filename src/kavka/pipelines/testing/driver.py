@@ -11,15 +11,9 @@ from typing import Any
 
 import pytest
 
+from kavka.pipelines.jvm import end_jvm, has_jvm
 from kavka.pipelines.project import Project, require_pipelines
-from kavka.pipelines.session import (
-    LocalDriver,
-    Session,
-    SparkOptions,
-    end_jvm,
-    has_jvm,
-    open_driver,
-)
+from kavka.pipelines.session import LocalDriver, Session, SparkOptions, open_driver
 from kavka.pipelines.testing.isolation import MASTER, driver_settings
 from kavka.spark.class_archive import ClassArchive, spark_archive
 

@@ -15,6 +15,7 @@ from typing import Any
 from kavka.pipelines.definitions import TOPIC_FORMATS, Definitions, messages
 from kavka.pipelines.project import DEFAULTS_NAME, Project, read_defaults
 from kavka.pipelines.session import driver_defaults
+from kavka.pipelines.supervision import FLOWS_AT_ONCE
 from kavka.spark.session import SHORT_LIVED_JVM
 
 MASTER = "local[1]"
@@ -145,9 +146,7 @@ def driver_settings(project: Project, warehouse: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": _QUICK_JVM,
         # Rows are few: a job for each stage costs more than a better plan saves.
         "spark.sql.adaptive.enabled": "false",
-        # Each start of a flow starts processes of Python, which Spark gives ten seconds: on a busy machine not sixteen
-        # flows at once.
-        "spark.sql.pipelines.execution.maxConcurrentFlows": "2",
+        "spark.sql.pipelines.execution.maxConcurrentFlows": str(FLOWS_AT_ONCE),
         # A flow that fails is not tried again: the test wants to know.
         "spark.sql.pipelines.maxFlowRetryAttempts": "0",
         **_inside(project.defaults),

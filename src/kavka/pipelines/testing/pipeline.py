@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kavka.errors import KafkaError
-from kavka.pipelines.definitions import Definitions
+from kavka.pipelines.definitions import BadDefinition, Definitions
 from kavka.pipelines.errors import is_late_worker, query_failure
 from kavka.pipelines.observer import Observer
 from kavka.pipelines.project import PipelineError, Project
@@ -158,9 +158,13 @@ class Pipeline:
                 self._replacements.plan,
                 self._replacements.output,
             )
+        except BadDefinition as error:
+            if error.__cause__ is None or _is_sparks(error.__cause__):
+                raise UpdateFailed(str(error)) from error
+            raise error.__cause__ from None  # of a file of the project: its own stack says most
         except Exception as error:
-            if type(error).__module__.partition(".")[0] not in ("pyspark", "grpc"):
-                raise  # of a file of the project: its own traceback says most
+            if not _is_sparks(error):
+                raise
             raise UpdateFailed(query_failure(str(error))) from error
         require_flows(definitions, [*refresh.refresh, *refresh.full_refresh])
         asyncio.run(create_topics(self.bootstrap_servers, topics(definitions)))
@@ -224,6 +228,10 @@ class Pipeline:
 
         catalog = open_catalog({"warehouse": str(self.lake)})
         return sorted_rows(catalog.load_table(name).scan().to_arrow().to_pylist())
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("pyspark", "grpc")
 
 
 class _Silent:

@@ -77,7 +77,7 @@ def plan_reload(
 
     Raise LakeError, KafkaError, OSError.
     """
-    loaded = load_table(open_catalog(catalog), parse_identifier(table))
+    loaded = load_table(open_catalog(catalog, makes=False), parse_identifier(table))
     with lake_errors():
         ends = loaded_ends(loaded)
 
@@ -110,7 +110,7 @@ def run_reload(
         .option("endingOffsets", plan.ending_offsets)
     )
     if transform is None:
-        schema = load_table(open_catalog(catalog), parse_identifier(table)).schema()
+        schema = load_table(open_catalog(catalog, makes=False), parse_identifier(table)).schema()
         columns = columns_by_name(schema)
         rows = source.option("includeHeaders", "true").load().selectExpr(*columns)
     else:
