@@ -1,13 +1,14 @@
 """The cost of metrics to a broker: throughput and CPU of Produce without `/metrics`, with it, and while it is scraped.
 
-    PYTHONPATH=tests/compat python bench/metrics.py --rounds 5 --seconds 30
+    PYTHONPATH=tests/compat python bench/metrics.py --rounds 15 --seconds 5
 
 Two brokers run side by side, one of them without `kavka.metrics.port`; while one is loaded the other is idle. Windows
-of both alternate in each round, each round begins with another one, and the first round warms up:
+of both alternate in each round, and each round begins with another one. A round has brokers of its own: two processes
+of the same program differ by some percent of CPU for as long as they live, by where their objects lie in memory.
 
     none      a broker without the page, so that durations of requests are not measured either
     page      a broker with the page, which is not read: the difference is the cost of counting durations
-    15 s, 1 s the same broker, scraped so often by a process of its own over one connection, as Prometheus does
+    1 s       the same broker, scraped so often by a process of its own over one connection, as Prometheus does
 
 librdkafka writes as fast as the broker takes it: `batches` has records of 1 KB with its default settings, `single` a
 record of 100 bytes in each request, which is where a cost of each request shows. A ratio is of windows of one round;
@@ -47,9 +48,11 @@ _LOADS: dict[str, tuple[int, dict[str, Any]]] = {
     ),
 }
 """Bytes of a record, and settings of librdkafka."""
-_WAYS: dict[str, float | None] = {"none": None, "page": None, "15 s": 15, "1 s": 1}
+_WAYS: dict[str, float | None] = {"none": None, "page": None, "1 s": 1}
 """Seconds from one scrape to the next."""
 _SCRAPES = 20
+_USUAL_S = 15
+"""Seconds between the scrapes of a usual Prometheus: too long to be measured in a window."""
 _SETTINGS = {
     "log.segment.bytes": str(64 << 20),
     "log.retention.bytes": str(256 << 20),
@@ -151,22 +154,40 @@ def _create(broker: Broker, partitions: int) -> None:
         future.result(120)
 
 
+@contextmanager
+def two_brokers(partitions: int) -> Iterator[dict[bool, Broker]]:
+    """Run a broker without the page and one with it, which are warm."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        brokers = {}
+        for has_page in (False, True):
+            (directory / str(has_page)).mkdir()
+            page = {"kavka.metrics.port": "0"} if has_page else {}
+            running = run_kavka(directory / str(has_page), {**_SETTINGS, **page})
+            brokers[has_page] = stack.enter_context(running)
+            _create(brokers[has_page], partitions)
+            for load in _LOADS:
+                measured(brokers[has_page], load, 1, None)
+        yield brokers
+
+
 def run(
-    brokers: dict[bool, Broker], rounds: int, seconds: float
-) -> dict[str, dict[str, list[Window]]]:
-    """Return the windows by load and way; those of the first round are not among them."""
+    rounds: int, seconds: float, partitions: int
+) -> tuple[dict[str, dict[str, list[Window]]], float, int]:
+    """Return the windows by load and way, and what `idle_scrapes` returns of the last broker."""
     found = {load: {way: list[Window]() for way in _WAYS} for load in _LOADS}
     ways = list(_WAYS)
-    for number in range(rounds + 1):
-        for load in _LOADS:
-            first = number % len(ways)
-            for way in ways[first:] + ways[:first]:
-                lasting = seconds if number else min(seconds, 3)
-                window = measured(brokers[way != "none"], load, lasting, _WAYS[way])
-                if number:
+    scrape_ms, size = 0.0, 0
+    for number in range(rounds):
+        with two_brokers(partitions) as brokers:
+            for load in _LOADS:
+                first = number % len(ways)
+                for way in ways[first:] + ways[:first]:
+                    window = measured(brokers[way != "none"], load, seconds, _WAYS[way])
                     found[load][way].append(window)
-        print_now(f"round {number} of {rounds}" + ("" if number else ", which warms up"))
-    return found
+            scrape_ms, size = idle_scrapes(brokers[True])
+        print_now(f"round {number + 1} of {rounds}")
+    return found, scrape_ms, size
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -194,32 +215,21 @@ def report(found: dict[str, dict[str, list[Window]]]) -> Iterator[str]:
 def main() -> None:
     """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="measured rounds (5)")
-    parser.add_argument("--seconds", type=float, default=30, help="of each window (30)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds (15)")
+    parser.add_argument("--seconds", type=float, default=5, help="of each window (5)")
     parser.add_argument("--partitions", type=int, default=100, help="beside that of the load (100)")
     parser.add_argument("--scrape", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.scrape is not None:
         scrape(given.scrape[0], float(given.scrape[1]), float(given.scrape[2]))
         return
-    brokers: dict[bool, Broker] = {}
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for has_page in (False, True):
-            (directory / str(has_page)).mkdir()
-            page = {"kavka.metrics.port": "0"} if has_page else {}
-            running = run_kavka(directory / str(has_page), {**_SETTINGS, **page})
-            brokers[has_page] = stack.enter_context(running)
-            _create(brokers[has_page], given.partitions)
-        found = run(brokers, given.rounds, given.seconds)
-        scrape_ms, size = idle_scrapes(brokers[True])
+    found, scrape_ms, size = run(given.rounds, given.seconds, given.partitions)
     print("\n".join(report(found)))
     under_load = [
         ms for ways in found.values() for w in ways.values() for each in w for ms in each.scrapes_ms
     ]
     print(f"a scrape without load: {scrape_ms:.2f} ms of CPU, a page of {size:,} bytes")
-    for interval_s in filter(None, _WAYS.values()):
-        print(f"  one each {interval_s:g} s: {scrape_ms / interval_s / 1000:.3%} of a core")
+    print(f"  one each {_USUAL_S} s: {scrape_ms / _USUAL_S / 1000:.3%} of a core")
     print(f"{len(under_load)} scrapes under load took {_spread(under_load, '.1f')} ms")
     windows = {
         load: {way: [each._asdict() for each in of_way] for way, of_way in ways.items()}
