@@ -1,14 +1,12 @@
 """The cost of metrics to a broker: throughput and CPU of Produce without `/metrics`, with it, and while it is scraped.
 
-    PYTHONPATH=tests/compat python bench/metrics.py --rounds 15 --seconds 5
+    PYTHONPATH=tests/compat python bench/metrics.py --rounds 30 --seconds 2
 
-Two brokers run side by side, one of them without `kavka.metrics.port`; while one is loaded the other is idle. Windows
-of both alternate in each round, and each round begins with another one. A round has brokers of its own: two processes
-of the same program differ by some percent of CPU for as long as they live, by where their objects lie in memory.
+One broker with the page is loaded in windows, which alternate in each round; each round begins with another one:
 
-    none      a broker without the page, so that durations of requests are not measured either
-    page      a broker with the page, which is not read: the difference is the cost of counting durations
-    1 s       the same broker, scraped so often by a process of its own over one connection, as Prometheus does
+    none      durations of requests are not measured, as in a broker without `kavka.metrics.port` (`switched_durations`)
+    page      they are, and nobody reads the page
+    1 s       the page is read each second, by a process of its own over one connection, as Prometheus does
 
 librdkafka writes as fast as the broker takes it: `batches` has records of 1 KB with its default settings, `single` a
 record of 100 bytes in each request, which is where a cost of each request shows. A ratio is of windows of one round;
@@ -21,13 +19,15 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ from urllib.parse import urlsplit
 from apache.results import print_now, write_results
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from switched_durations import switched_command
 
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import run_kavka
@@ -154,40 +155,20 @@ def _create(broker: Broker, partitions: int) -> None:
         future.result(120)
 
 
-@contextmanager
-def two_brokers(partitions: int) -> Iterator[dict[bool, Broker]]:
-    """Run a broker without the page and one with it, which are warm."""
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        brokers = {}
-        for has_page in (False, True):
-            (directory / str(has_page)).mkdir()
-            page = {"kavka.metrics.port": "0"} if has_page else {}
-            running = run_kavka(directory / str(has_page), {**_SETTINGS, **page})
-            brokers[has_page] = stack.enter_context(running)
-            _create(brokers[has_page], partitions)
-            for load in _LOADS:
-                measured(brokers[has_page], load, 1, None)
-        yield brokers
-
-
-def run(
-    rounds: int, seconds: float, partitions: int
-) -> tuple[dict[str, dict[str, list[Window]]], float, int]:
-    """Return the windows by load and way, and what `idle_scrapes` returns of the last broker."""
+def run(broker: Broker, rounds: int, seconds: float) -> dict[str, dict[str, list[Window]]]:
+    """Return the windows by load and way; those of the first round are not among them."""
     found = {load: {way: list[Window]() for way in _WAYS} for load in _LOADS}
     ways = list(_WAYS)
-    scrape_ms, size = 0.0, 0
-    for number in range(rounds):
-        with two_brokers(partitions) as brokers:
-            for load in _LOADS:
-                first = number % len(ways)
-                for way in ways[first:] + ways[:first]:
-                    window = measured(brokers[way != "none"], load, seconds, _WAYS[way])
+    for number in range(rounds + 1):
+        for load in _LOADS:
+            first = number % len(ways)
+            for way in ways[first:] + ways[:first]:
+                os.kill(broker.process.pid, signal.SIGUSR1 if way == "none" else signal.SIGUSR2)
+                window = measured(broker, load, seconds, _WAYS[way])
+                if number:
                     found[load][way].append(window)
-            scrape_ms, size = idle_scrapes(brokers[True])
-        print_now(f"round {number + 1} of {rounds}")
-    return found, scrape_ms, size
+        print_now(f"round {number} of {rounds}" + ("" if number else ", which warms up"))
+    return found
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -215,15 +196,22 @@ def report(found: dict[str, dict[str, list[Window]]]) -> Iterator[str]:
 def main() -> None:
     """Measure, print, and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, help="rounds (15)")
-    parser.add_argument("--seconds", type=float, default=5, help="of each window (5)")
+    parser.add_argument("--rounds", type=int, default=30, help="measured rounds (30)")
+    parser.add_argument("--seconds", type=float, default=2, help="of each window (2)")
     parser.add_argument("--partitions", type=int, default=100, help="beside that of the load (100)")
     parser.add_argument("--scrape", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.scrape is not None:
         scrape(given.scrape[0], float(given.scrape[1]), float(given.scrape[2]))
         return
-    found, scrape_ms, size = run(given.rounds, given.seconds, given.partitions)
+    settings = {**_SETTINGS, "kavka.metrics.port": "0"}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        run_kavka(Path(directory), settings, switched_command) as broker,
+    ):
+        _create(broker, given.partitions)
+        found = run(broker, given.rounds, given.seconds)
+        scrape_ms, size = idle_scrapes(broker)
     print("\n".join(report(found)))
     under_load = [
         ms for ways in found.values() for w in ways.values() for each in w for ms in each.scrapes_ms

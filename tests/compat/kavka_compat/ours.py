@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,12 @@ def kavka_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "kavka", *arguments]
 
 
-def launch_kavka(directory: Path, settings: Mapping[str, str], port: int) -> Broker:
+def launch_kavka(
+    directory: Path,
+    settings: Mapping[str, str],
+    port: int,
+    command: Callable[..., list[str]] = kavka_command,
+) -> Broker:
     """Start our broker on `port` with its log and output in `directory`, not ready yet."""
     logs = directory / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -28,15 +33,18 @@ def launch_kavka(directory: Path, settings: Mapping[str, str], port: int) -> Bro
     overrides = [
         part for name, value in chosen.items() for part in ("--override", f"{name}={value}")
     ]
-    process = Running(kavka_command("server-start", *overrides), directory / "server.out")
+    process = Running(command("server-start", *overrides), directory / "server.out")
     return Broker("kavka", port, process, logs)
 
 
 def start_kavka(
-    directory: Path, settings: Mapping[str, str] | None = None, port: int = 0
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    port: int = 0,
+    command: Callable[..., list[str]] = kavka_command,
 ) -> Broker:
     """Start our broker, on a port of its choice, and return when it says that it is ready."""
-    broker = launch_kavka(directory, settings or {}, port)
+    broker = launch_kavka(directory, settings or {}, port, command)
     try:
         line = broker.process.wait_for("ready: ", 30)
         ready = _READY.search(line)
@@ -48,9 +56,13 @@ def start_kavka(
 
 
 @contextmanager
-def run_kavka(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
+def run_kavka(
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    command: Callable[..., list[str]] = kavka_command,
+) -> Iterator[Broker]:
     """Run our broker for the body of a `with`."""
-    broker = start_kavka(directory, settings)
+    broker = start_kavka(directory, settings, command=command)
     try:
         yield broker
     finally:
