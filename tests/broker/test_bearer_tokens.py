@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from base64 import b64decode, urlsafe_b64encode
@@ -21,7 +22,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kavka.broker.security.signed_tokens import SafeRedirects, signed_token_check
+from kavka.broker.security.signed_tokens import SafeRedirects, _get, signed_token_check
 from kavka.client.admin import Admin
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
@@ -328,6 +329,26 @@ def test_keys_that_cannot_be_read_are_read_again_after_a_growing_time(
         assert issuer.reads == 2
 
     run(story, **trusting(issuer), **{f"{name}.ms": "1000", f"{name}.max.ms": "4000"})
+
+
+@pytest.mark.parametrize(
+    "response", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_an_address_of_keys_that_does_not_speak_http_is_a_failure_as_any_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.listen()
+
+        def answer() -> None:
+            client, _address = server.accept()
+            with client:
+                client.recv(1 << 16)
+                client.sendall(b"nonsense\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(OSError, match="the response is not HTTP"):
+            _get(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        answering.join()
 
 
 def test_each_failure_doubles_the_time_up_to_the_longest(run: Run) -> None:
