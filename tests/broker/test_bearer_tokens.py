@@ -331,9 +331,6 @@ def test_keys_that_cannot_be_read_are_read_again_after_a_growing_time(
     run(story, **trusting(issuer), **{f"{name}.ms": "1000", f"{name}.max.ms": "4000"})
 
 
-@pytest.mark.parametrize(
-    "response", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
-)
 def test_an_address_of_keys_that_does_not_speak_http_is_a_failure_as_any_other() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.listen()
