@@ -75,7 +75,7 @@ class AclAuthorizer:
         return self.rules.allows_any(session.principal, session.host, operation, resource)
 
     def _remember_in(self, session: Session) -> None:
-        """Have decisions remembered as long as the session has this principal."""
+        """Begin to remember decisions in a session, unless it does already."""
         if session.decisions is NO_DECISIONS:
             session.decisions = self.rules.decisions(session.principal, session.host)
 
