@@ -22,8 +22,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from kavka.broker.security.callbacks import CallbackCheck
 from kavka.broker.security.signed_tokens import SafeRedirects, _get, signed_token_check
 from kavka.client.admin import Admin
+from kavka.core.sasl.exchange import CheckPassword, Success
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.errors import AuthenticationFailed
@@ -155,6 +157,27 @@ def test_a_callback_checks_passwords(run: Run) -> None:
             f"{plain}.server.callback.handler.class": f"{__name__}:Passwords",
         },
     )
+
+
+def test_callbacks_that_block_leave_the_threads_of_the_loop_to_others() -> None:
+    class Directory:
+        answers = threading.Event()
+
+        def authenticate(self, user: str, password: str) -> bool:
+            return self.answers.wait(60)
+
+    async def story() -> None:
+        check = CallbackCheck(Directory())
+        asked = [asyncio.create_task(check(CheckPassword("a", "b"))) for _ in range(100)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(30):
+                assert await asyncio.to_thread(int) == 0
+        finally:
+            Directory.answers.set()
+        assert await asyncio.gather(*asked) == [Success("a")] * 100
+
+    asyncio.run(story())
 
 
 class Issuer:
