@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kavka.broker.configs.broker_config import BrokerConfig
+from kavka.broker.requests.session import Session
 from kavka.broker.security.acl_store import UnreadableAcls
 from kavka.broker.security.authorizer import AclAuthorizer
 from kavka.core.access.entries import Principal
-from kavka.core.access.names import AclOperation
+from kavka.core.access.names import AclOperation, AclResourceType
 from kavka.errors import ErrorCode
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.messages.create_acls import CreateAclsRequest
@@ -339,6 +340,13 @@ def test_a_comma_between_super_users_is_warned_of(
     AclAuthorizer(BrokerConfig({"super.users": users}))
     said = f"comma in super.users, whose principals are separated by ; value={users}"
     assert [record.getMessage() for record in caplog.records] == [said] * is_warned_of
+
+
+def test_a_session_remembers_what_it_was_asked_about_any_topic_first() -> None:
+    authorizer = AclAuthorizer(BrokerConfig({}))
+    session = Session("CLIENTS", "SASL_SSL", "10.0.0.1", Principal("User", "alice"))
+    assert not authorizer.allows_any(session, AclOperation.WRITE, AclResourceType.TOPIC)
+    assert session.decisions == {(AclOperation.WRITE, AclResourceType.TOPIC, None): False}
 
 
 def test_super_users_without_an_authorizer_are_warned_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.requests.session import AclOperation, AclResourceType, Session
+from kavka.broker.security.audit import Audit
 from kavka.broker.security.denied_log import DeniedLog
 from kavka.net.bounded_log import LINES
+from kavka.net.clock import SystemClock
 from kavka.settings.declaration import InvalidSetting
 from kavka.wire.apis import ApiKey
 from kavka.wire.messages.create_topics import CreateTopicsRequest
@@ -24,6 +28,7 @@ from kavka.wire.messages.incremental_alter_configs import (
 from kavka.wire.messages.metadata import MetadataRequest
 from support.access import SETTINGS, connected_as, create_acls
 from support.one_broker import Run, Served
+from support.storage_bench import BadDisk
 
 
 def audited(run: Run, tmp_path: Path, story: Any, **settings: str) -> list[dict[str, Any]]:
@@ -123,6 +128,45 @@ def test_a_renamed_file_is_followed_by_another(run: Run, tmp_path: Path) -> None
 
     assert len(audited(run, tmp_path, story)) == 1
     assert len((tmp_path / "audit.json.1").read_text().splitlines()) == 1
+
+
+def test_lines_wait_for_a_disk_that_is_full_and_are_written_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.broker.security.audit._MAX_WAITING", 3)
+    caplog.set_level("INFO")
+    path = tmp_path / "audit.json"
+    disk = BadDisk()
+    disk.suffixes = (".json",)
+    config = BrokerConfig({"kavka.audit.log": str(path)})
+    environment = SimpleNamespace(disk=disk)
+    context: Any = SimpleNamespace(
+        environment=environment, config=config, clock=SystemClock(), broker_id=1
+    )
+
+    async def story() -> None:
+        audit = Audit(context)
+        await audit.start()
+        session = Session("SASL", "SASL_PLAINTEXT", "10.0.0.1")
+        for number in range(5):
+            audit.authenticated(session, f"M{number}")
+            disk.write_error = OSError(28, "No space left on device")
+            await audit._flush()
+        assert path.read_text() == ""
+        disk.write_error = None
+        await audit._flush()
+        audit.authenticated(session, "M5")
+        await audit.stop()
+        assert (audit.written, audit.dropped) == (5, 2)
+        disk.close()
+
+    asyncio.run(story())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("mechanism") or line["count"] for line in lines] == ["M0", "M1", "M2", "M5", 2]
+    assert [line for line in caplog.messages if line.startswith("audit ")] == [
+        f"audit not written path={path} reason=[Errno 28] No space left on device",
+        f"audit written again path={path} lines=3",
+    ]
 
 
 @pytest.mark.parametrize("is_audited", [False, True])

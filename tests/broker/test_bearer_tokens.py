@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from base64 import b64decode, urlsafe_b64encode
@@ -21,8 +22,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kavka.broker.security.signed_tokens import SafeRedirects, signed_token_check
+from kavka.broker.security.callbacks import CallbackCheck
+from kavka.broker.security.signed_tokens import SafeRedirects, _get, signed_token_check
 from kavka.client.admin import Admin
+from kavka.core.sasl.exchange import CheckPassword, Success
 from kavka.core.sasl.oauthbearer import OAuthBearerClient
 from kavka.core.sasl.unsecured_jwt import encode_unsecured
 from kavka.errors import AuthenticationFailed
@@ -154,6 +157,27 @@ def test_a_callback_checks_passwords(run: Run) -> None:
             f"{plain}.server.callback.handler.class": f"{__name__}:Passwords",
         },
     )
+
+
+def test_callbacks_that_block_leave_the_threads_of_the_loop_to_others() -> None:
+    class Directory:
+        answers = threading.Event()
+
+        def authenticate(self, user: str, password: str) -> bool:
+            return self.answers.wait(60)
+
+    async def story() -> None:
+        check = CallbackCheck(Directory())
+        asked = [asyncio.create_task(check(CheckPassword("a", "b"))) for _ in range(100)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(30):
+                assert await asyncio.to_thread(int) == 0
+        finally:
+            Directory.answers.set()
+        assert await asyncio.gather(*asked) == [Success("a")] * 100
+
+    asyncio.run(story())
 
 
 class Issuer:
@@ -328,6 +352,23 @@ def test_keys_that_cannot_be_read_are_read_again_after_a_growing_time(
         assert issuer.reads == 2
 
     run(story, **trusting(issuer), **{f"{name}.ms": "1000", f"{name}.max.ms": "4000"})
+
+
+def test_an_address_of_keys_that_does_not_speak_http_is_a_failure_as_any_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.listen()
+
+        def answer() -> None:
+            client, _address = server.accept()
+            with client:
+                client.recv(1 << 16)
+                client.sendall(b"nonsense\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(OSError, match="the response is not HTTP"):
+            _get(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        answering.join()
 
 
 def test_each_failure_doubles_the_time_up_to_the_longest(run: Run) -> None:

@@ -42,6 +42,16 @@ def test_brokers_without_a_listener_between_them_name_the_setting_and_the_listen
     assert refused.value.name == setting
 
 
+def test_a_protocol_that_is_none_is_a_fault_of_the_map() -> None:
+    wrong = {"listeners": "A://:9092", "listener.security.protocol.map": "A:SASL_SLL"}
+    with pytest.raises(InvalidSetting, match="use PLAINTEXT or SSL or") as refused:
+        BrokerConfig(wrong)
+    assert (refused.value.name, refused.value.value) == (
+        "listener.security.protocol.map",
+        "A:SASL_SLL",
+    )
+
+
 def test_names_of_listeners_are_the_same_in_any_case() -> None:
     config = BrokerConfig(
         {
@@ -91,7 +101,8 @@ def test_a_setting_of_a_listener_that_there_is_not_is_warned_of(
     names = ("plain.sasl.jaas.config", "listener.name.clients.plain.sasl.jaas.config")
     BrokerConfig(dict.fromkeys(names, jaas))
     assert [record.getMessage() for record in caplog.records] == [
-        "setting of a listener that there is not name=listener.name.clients.plain.sasl.jaas.config"
+        "setting of a listener that there is not name=listener.name.clients.plain.sasl.jaas.config "
+        "listeners=metrics,plaintext"
     ]
 
 

@@ -100,7 +100,9 @@ def test_a_client_that_does_not_authenticate_is_disconnected(run: Run) -> None:
     run(story)
 
 
-def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are(run: Run) -> None:
+def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story(server: Server) -> None:
         peer = await server.anonymous()
         response = await peer.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
@@ -111,6 +113,7 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are(run: Ru
             await server.connect("alice", "alice secret", "SCRAM-SHA-512")
 
     run(story, **{"sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256"})
+    assert "mechanism='GSSAPI' offered=PLAIN,SCRAM-SHA-256" in caplog.text
 
 
 def test_requests_out_of_order_are_refused(run: Run) -> None:

@@ -316,6 +316,41 @@ def test_a_user_that_was_deleted_unseen_is_refused_in_another_session_of_the_reg
     run(story)
 
 
+def test_a_user_that_is_deleted_while_all_are_read_stays_deleted() -> None:
+    class SlowRegistry:
+        """Returns each user at once, and `aaron` when a test says so."""
+
+        def __init__(self) -> None:
+            self.answers = asyncio.Event()
+            of_zoe = ScramCredential.of_password(SHA_256, b"salt", "pass word", 4096)
+            self.of_zoe = {"SCRAM-SHA-256": of_zoe.encode()}
+
+        async def children(self, path: str) -> list[str]:
+            return ["aaron", "zoe"]
+
+        async def get(self, path: str) -> tuple[bytes, None]:
+            config = self.of_zoe if path.endswith("/zoe") else {}
+            if path.endswith("/aaron"):
+                await self.answers.wait()
+            return znodes.encode_config(config), None
+
+    async def story() -> None:
+        registry: Any = SlowRegistry()
+        credentials = ScramCredentials(b"")
+        reading = asyncio.create_task(credentials.load(registry))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        registry.of_zoe = {}
+        deleting = asyncio.create_task(credentials.entity_changed(registry, "users/zoe"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        registry.answers.set()
+        await asyncio.gather(reading, deleting)
+        assert credentials.of(SHA_256, "zoe") is None
+
+    asyncio.run(story())
+
+
 def test_a_user_cannot_find_out_how_unknown_users_are_answered() -> None:
     """The user of the first name knows his server key; a change of another name changes the response all the same."""
 

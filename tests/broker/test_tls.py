@@ -243,6 +243,23 @@ def test_plain_text_is_closed_with_a_line_that_says_so(
     assert "the client speaks plain text: it needs security.protocol=SSL" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [(0, "connection at once"), (50, "does it trust the issuer of this certificate")],
+)
+def test_of_a_client_that_closes_without_a_reason_the_log_says_where_to_look(
+    files: TlsFiles, length: int, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(served: Served) -> None:
+        _reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(client_hello()[:length])
+        writer.close()
+        await until(lambda: "TLS handshake failed" in caplog.text)
+
+    run(files, story)
+    assert said in caplog.text
+
+
 def test_a_handshake_that_ends_early_or_is_garbage_is_closed(
     files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:

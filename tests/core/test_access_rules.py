@@ -19,7 +19,7 @@ from kavka.core.access.names import (
     AclResourceType,
     PatternType,
 )
-from kavka.core.access.rules import AccessRules, hosts_of
+from kavka.core.access.rules import AccessRules, Decisions, hosts_of
 from support.examples import examples
 
 _TOPIC = AclResourceType.TOPIC
@@ -159,6 +159,25 @@ def test_remembered_decisions_are_bounded_and_shared_while_they_are_held():
     assert not held
     assert not rules.allows(alice, "h", AclOperation.READ, _TOPIC, "t1")
     assert len(held) == 1
+
+
+def test_many_acls_that_are_loaded_empty_the_decisions_of_sessions_once():
+    class Counted(Decisions):
+        times_emptied = 0
+
+        def clear(self) -> None:
+            self.times_emptied += 1
+            super().clear()
+
+    rules = AccessRules()
+    alice = Principal("User", "alice")
+    held = rules._decisions[alice, "h"] = Counted()
+    rules.allows(alice, "h", AclOperation.READ, _TOPIC, "t1")
+    entry = AclEntry("User:alice", "*", AclOperation.READ, AclPermission.ALLOW)
+    for number in range(3):
+        rules.put(ResourcePattern(_TOPIC, f"t{number}"), [entry])
+    assert held.times_emptied == 1
+    assert rules.allows(alice, "h", AclOperation.READ, _TOPIC, "t1")
 
 
 @given(st.lists(_BINDINGS, max_size=12), _NAMES, st.booleans())

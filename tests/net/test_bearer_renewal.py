@@ -214,7 +214,9 @@ def test_what_an_endpoint_says_wrongly_is_a_refusal(response: bytes, message: st
         asked(response)
 
 
-@pytest.mark.parametrize("seconds", [b"Infinity", b"NaN", b"true", b'"60"', b"null"])
+@pytest.mark.parametrize(
+    "seconds", [b"Infinity", b"NaN", b"true", b'"60"', b"null", b"1e308", b"9" * 400]
+)
 def test_a_token_whose_life_is_no_number_has_a_short_one(seconds: bytes) -> None:
     body = b'HTTP/1.1 200 OK\r\n\r\n{"access_token": "a", "expires_in": %s}' % seconds
     assert asked(body) == BearerToken("a", 1_060_000)

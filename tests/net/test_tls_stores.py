@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from kavka.core.distinguished_names import alternative_names_of, subject_of
+from kavka.net.clock import SystemClock
 from kavka.net.tls.ciphers import openssl_name
 from kavka.net.tls.contexts import ReloadableContext, client_context, server_context
 from kavka.net.tls.own_handshake import own_handshake_fault
 from kavka.net.tls.settings import InvalidStore, Store, TlsSettings, parse_settings
 from kavka.net.tls.stores import read_key_store, read_trust_store
 from kavka.settings.declaration import InvalidSetting
+from kavka.values import replace
 from support.certificates import PASSWORD, Authority, Signed
 
 JAVAS = Path(__file__).parent / "java_key_and_trust.p12"
@@ -92,8 +95,8 @@ def test_a_key_that_every_user_may_read_is_warned_of(
     settings = tls(keystore__type="PEM", keystore__location=OWNER.write_pem(path))
     for mode, warnings in ((0o600, 0), (0o640, 0), (0o644, 1)):
         path.chmod(mode)
-        read_key_store(settings)
-        assert len(caplog.records) == warnings
+        ReloadableContext(replace(settings, allows_dn_changes=False), server_context, "INSIDE")
+        assert caplog.messages == [f"private key readable by every user file={path}"] * warnings
 
 
 def test_a_trust_store_of_jks_needs_no_password(tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def _wrong(path: Path) -> list[tuple[dict[str, Any], str]]:
         ({"keystore__location": str(path / "i")}, "neither JKS nor PKCS12"),
         ({"keystore__type": "BKS"}, "Expected one of JKS, PKCS12, PEM"),
         ({"keystore__key": "x"}, "ssl.keystore.key is missing, or is not PEM"),
-        ({}, "needs a key store"),
+        ({}, "Invalid value  for configuration ssl.keystore.location: a listener .* needs a key store"),
         ({"keystore__location": pem, **at, "enabled__protocols": ["TLSv1"]}, "TLSv1 is not secure"),
         ({"keystore__location": pem, **at, "enabled__protocols": ["TLS9"]}, "Expected TLSv1.2"),
         ({"keystore__location": pem, **at, "cipher__suites": ["TLS_NO"]}, "OpenSSL"),
@@ -223,6 +226,35 @@ def test_a_context_is_reloaded_from_its_files_and_keeps_the_one_before_a_broken_
     BETWEEN.sign("new").write_pem(path)
     asyncio.run(reloadable.refresh())
     assert reloadable.current is not first
+
+
+class TurnedClock(SystemClock):
+    ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+def test_the_log_says_once_that_a_certificate_is_not_yet_valid_ends_soon_and_has_expired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    location = OWNER.write_pem(tmp_path / "store")
+    begin, end = OWNER.chain[0].not_valid_before_utc, OWNER.chain[0].not_valid_after_utc
+    clock = TurnedClock()
+    clock.ms = int(begin.timestamp() * 1000) - 1
+    settings = tls(keystore__type="PEM", keystore__location=location)
+    reloadable = ReloadableContext(settings, server_context, "INSIDE", clock)
+    clock.ms += 1
+    asyncio.run(reloadable.refresh())
+    for days in (8, 6, 5, -1, -2):
+        clock.ms = int((end - timedelta(days=days)).timestamp() * 1000)
+        asyncio.run(reloadable.refresh())
+    first, last = (f"{time:%Y-%m-%dT%H:%M:%SZ}" for time in (begin, end))
+    assert caplog.messages == [
+        f"certificate is not yet valid begin={first} name=INSIDE",
+        f"certificate expires soon end={last} name=INSIDE",
+        f"certificate has expired end={last} name=INSIDE",
+    ]
 
 
 def test_of_two_changes_at_once_the_last_one_counts(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def subject_of(certificate: bytes) -> str:
 
 def encoded_subject(certificate: bytes) -> Element:
     """Return the name of the owner of a certificate in DER, as it stands there. Raise BadCertificate."""
-    fields = _fields(certificate)
+    fields = fields_of(certificate)
     if len(fields) < 5 or fields[4].tag != _SEQUENCE:  # serial, algorithm, issuer, validity
         raise BadCertificate("the certificate has no subject")
     return fields[4]
@@ -78,7 +78,7 @@ def encoded_subject(certificate: bytes) -> Element:
 
 def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
     """Return the subject alternative names of a certificate in DER, each as it stands there. Raise BadCertificate."""
-    for field in _fields(certificate):
+    for field in fields_of(certificate):
         if field.tag != _EXTENSIONS:
             continue
         for extension in elements(_only(field.content, _SEQUENCE)):
@@ -90,8 +90,8 @@ def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
     return frozenset()
 
 
-def _fields(certificate: bytes) -> list[Element]:
-    """Return the fields of the signed part of a certificate, without its version."""
+def fields_of(certificate: bytes) -> list[Element]:
+    """Return the fields of the signed part of a certificate in DER, without its version. Raise BadCertificate."""
     to_be_signed = next(elements(_only(certificate, _SEQUENCE)), None)
     if to_be_signed is None:
         raise BadCertificate("the certificate is empty")

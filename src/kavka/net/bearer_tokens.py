@@ -11,7 +11,6 @@ import base64
 import importlib
 import inspect
 import json
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -35,6 +34,8 @@ from kavka.values import frozen
 CALLBACK: Final = "sasl.login.callback.handler.class"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 _MAX_BYTES: Final = 1 << 20
+_ENDLESS_S: Final = 1e10
+"""Three hundred years: a longer life, also of more digits than a float takes, is not meant as one."""
 _ERROR_CODE: Final = re.compile(r"[ -!#-\[\]-~]{1,100}")
 _JAVA_HANDLERS: Final = "OAuthBearerLoginCallbackHandler"
 """The name of Kafka's classes that ask a token endpoint, as is done here without a class."""
@@ -196,7 +197,7 @@ def _end_ms(text: str, lifetime_s: object, now_ms: int) -> int:
     """
     ends = []
     match lifetime_s:
-        case int() | float() if not isinstance(lifetime_s, bool) and math.isfinite(lifetime_s):
+        case int() | float() if not isinstance(lifetime_s, bool) and abs(lifetime_s) < _ENDLESS_S:
             ends.append(now_ms + int(lifetime_s * 1000))
     claimed = expiry_ms(text)
     if claimed is not None:

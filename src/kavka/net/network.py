@@ -65,8 +65,9 @@ class TcpNetwork:
         except ConnectionResetError as error:
             if tls is None:
                 raise
-            what = "closed the connection during the TLS handshake; is its listener one for TLS?"
-            raise ConnectionError(f"{host}:{port} {what}") from error
+            from kavka.net.tls.failures import ClosedInHandshake
+
+            raise ClosedInHandshake(f"{host}:{port}") from error
         connection = transport.get_extra_info("socket")
         if connection is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

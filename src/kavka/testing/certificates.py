@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("a cluster with tls=True needs: pip install 'kavka[testing]'") from error
 
-_VALID = datetime.timedelta(days=2)
+_VALID = datetime.timedelta(days=30)
 
 
 class Signed:

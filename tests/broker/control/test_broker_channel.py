@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kavka.broker.configs.broker_config import BrokerConfig
 from kavka.broker.control.broker_channel import BrokerChannel
 from kavka.broker.control.control_request_builder import ControlRequestBuilder
+from kavka.broker.control.controlled_shutdown import request_controlled_shutdown
 from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
 from kavka.broker.control.remote_link import RemoteLink
 from kavka.core.controller.broker_updates import BrokerUpdate
@@ -27,21 +30,23 @@ from kavka.wire.frame import decode_request_header, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from kavka.wire.messages.update_metadata import UpdateMetadataResponse
 from kavka.wire.stored.znodes import StateNode, TopicNode
+from support.waiting import until
 
 NOWHERE = Endpoint("PLAINTEXT", "127.0.0.1", 1, "PLAINTEXT")
 
 
 class Refusing:
-    """A network without listeners."""
+    """A network without listeners, or one whose certificates this broker does not trust."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.attempts = 0
+        self._error = error or ConnectionRefusedError()
 
     async def connect(
         self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
     ) -> Any:
         self.attempts += 1
-        raise ConnectionRefusedError
+        raise self._error
 
     async def listen(
         self, host: str, port: int, factory: Callable[[], Any], tls: Any = None
@@ -79,6 +84,20 @@ def test_a_broker_that_was_there_before_is_dead_when_its_port_refuses() -> None:
     network = Refusing()
     asyncio.run(notified_after(network, 0))
     assert network.attempts == 1
+
+
+def test_a_broker_that_the_controller_refuses_stops_without_asking_it() -> None:
+    async def run() -> None:
+        network: Any = Refusing(TlsHandshakeFailed("the certificate is refused"))
+        link = RemoteLink(network, NOWHERE, 1000, lambda: None, lambda: None)
+        await until(lambda: link.refusal is not None)
+        controller: Any = SimpleNamespace(refusal=link.refusal)
+        context: Any = SimpleNamespace(config=BrokerConfig({}))
+        assert not await request_controlled_shutdown(context, controller)
+        await link.stop()
+        assert link.refusal == "the certificate is refused"
+
+    asyncio.run(run())
 
 
 def test_a_broker_that_has_just_registered_gets_time_to_listen() -> None:

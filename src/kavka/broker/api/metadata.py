@@ -424,9 +424,4 @@ def _key(topic: MetadataRequestTopic) -> str | bytes | None:
 
 def _may_list(context: RequestContext, topic: str) -> bool:
     """Return whether the client may describe a topic, without an entry in the audit if not."""
-    authorizer = context.authorizer
-    return (
-        authorizer is None
-        or authorizer.session.decisions.get((_DESCRIBE, _TOPIC, topic))
-        or authorizer.allows(_DESCRIBE, _TOPIC, topic)
-    )
+    return context.allows(_DESCRIBE, _TOPIC, topic, is_asked=False)

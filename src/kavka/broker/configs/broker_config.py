@@ -229,7 +229,11 @@ class BrokerConfig:
             elif not BROKER_SETTINGS[base].effective:
                 log.warning("setting without effect in this release name=%s", name)
             elif name.startswith(_LISTENER_PREFIX) and _listener_of(name) not in listeners:
-                log.warning("setting of a listener that there is not name=%s", name)
+                log.warning(
+                    "setting of a listener that there is not name=%s listeners=%s",
+                    name,
+                    ",".join(sorted(one.lower() for one in listeners)),
+                )
             elif is_of_no_mechanism(name):
                 log.warning("setting of a SASL mechanism that there is not name=%s", name)
 

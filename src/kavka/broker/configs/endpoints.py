@@ -81,7 +81,8 @@ def endpoints_of(values: Mapping[str, Value]) -> Endpoints:
                 f"security protocol {endpoint.protocol} is not in this release; "
                 f"use {' or '.join(_SERVED_PROTOCOLS)}"
             )
-            raise InvalidSetting("listeners", endpoint, reason)
+            value = f"{endpoint.name}:{endpoint.protocol}"
+            raise InvalidSetting("listener.security.protocol.map", value, reason)
     known = {endpoint.name for endpoint in listeners}
     for endpoint in advertised:
         if endpoint.name not in known:

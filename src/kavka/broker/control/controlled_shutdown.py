@@ -25,6 +25,9 @@ async def request_controlled_shutdown(context: BrokerContext, controller: Contro
     retries = config.integer("controlled.shutdown.max.retries")
     backoff_s = config.integer("controlled.shutdown.retry.backoff.ms") / 1000
     for attempt in range(retries):
+        if controller.refusal is not None:
+            log.warning("controlled shutdown left out reason=%s", controller.refusal)
+            return False
         controller_id = context.metadata.controller_id
         if await _send_request(context, controller):
             return True

@@ -164,6 +164,11 @@ class Controller:
         self._elected = None
         self._watch_loop.notify()
 
+    @property
+    def refusal(self) -> str | None:
+        """Return why the controller's broker refuses this one, which waiting does not mend; None while it does not."""
+        return None if self._link is None else self._link.refusal
+
     # -- this broker as the controller
 
     @property

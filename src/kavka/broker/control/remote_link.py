@@ -60,6 +60,8 @@ class RemoteLink:
         self._peer: Peer | None = None
         self._is_connected = asyncio.Event()
         self._is_stopped = False
+        self.refusal: str | None = None
+        """The reason that the other broker refuses this one, which waiting does not mend; None while it does not."""
         self._starting_s = starting_s
         self._task = asyncio.get_running_loop().create_task(self._keep_connected())
 
@@ -94,9 +96,12 @@ class RemoteLink:
                     self._refused()
             except (OSError, KafkaError, CorruptFrame) as error:
                 at = f"{self._endpoint.host}:{self._endpoint.port}"
-                if not refusals.is_refusal(at, error):
+                is_refusal = refusals.is_refusal(at, error)
+                self.refusal = str(error) if is_refusal else None
+                if not is_refusal:
                     log.info("broker not reached at=%s reason=%s", at, error)
             else:
+                self.refusal = None
                 is_refused, wait_s, believed_from = False, _RETRY_S, loop.time()
                 self._peer = peer
                 self._connected()

@@ -10,6 +10,7 @@ from kavka.core.access.entries import ANONYMOUS, Principal
 from kavka.core.access.names import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
+    from kavka.core.access.rules import Question
     from kavka.net.connection import Connection, ResponseSlot
 
 __all__ = [
@@ -21,16 +22,14 @@ __all__ = [
     "Allows",
     "AllowsAny",
     "ConnectionAuthorizer",
-    "Decisions",
     "Ended",
     "Principal",
     "Session",
 ]
 
 
-Decisions = Mapping[tuple[AclOperation, AclResourceType, str | None], bool]
-"""The decisions for one principal at one host; those that are missing are to be made."""
-NO_DECISIONS: Final[Decisions] = {}
+NO_DECISIONS: Final[Mapping[Question, bool]] = {}
+"""The decisions of a session for whose principal none is remembered."""
 
 
 class SessionRefused(Exception):
@@ -98,8 +97,8 @@ class Session:
         """True from the first authentication on, also while the client authenticates again."""
         self.token_id: str | None = None
         """The delegation token by which the principal is authenticated; None where it is not by one."""
-        self.decisions: Decisions = NO_DECISIONS
-        """The authorizer's memory of what it decided for the principal; it changes with the ACLs."""
+        self.decisions: Mapping[Question, bool] = NO_DECISIONS
+        """The authorizer's memory of what it decided for the principal; it is emptied when an ACL changes."""
         self.quota_client: Any = None
         """The quotas' memory of the session, for the client that it had then."""
 

@@ -5,9 +5,10 @@
      "correlation_id": 7, "operation": "WRITE", "resource_type": "TOPIC", "resource": "orders"}
 
 Events are `denied`, `administrative`, `authenticated`, `authentication_failed`, and `dropped` with the number of lines
-that were too many: `kavka.audit.max.per.second` holds for each event apart. Lines wait in memory for a moment, and are
-appended to the file together; the file may be renamed at any time. A topic may have them as well (`audit_topic`). No
-value of a setting, credential or token is in a line: settings and users are named only.
+that were too many: `kavka.audit.max.per.second` holds for each event apart. Lines wait in memory for a moment, longer
+while the disk does not take them, and are appended to the file together; the file may be renamed at any time. A topic
+may have them as well (`audit_topic`). No value of a setting, credential or token is in a line: settings and users are
+named only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import datetime
 import json
 import logging
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FLUSH_S: Final = 0.1
+_RETRY_S: Final = 1.0
+"""The pause after a write that failed."""
 _MAX_WAITING: Final = 20_000
 """Lines in memory while the disk does not take them."""
 _OF_ANY_CLIENT: Final = ("denied", "authentication_failed")
@@ -72,7 +76,13 @@ class Audit:
         self._in_second: Counter[str] = Counter()
         """Lines of this second, by event: many denials, which any client can cause, must not hide what was done."""
         self._waiting: list[str] = []
+        self._unwritten: list[str] = []
+        """Lines that were passed to the topic, and that the file does not have yet."""
+        self._is_failing = False
+        """True from a write that failed to the next that does not."""
         self._dropped = 0
+        """Events without a line, since the last line that says so."""
+        self._is_stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._write: asyncio.Task[None] | None = None
         self.writer = writer
@@ -96,12 +106,16 @@ class Audit:
 
     async def stop(self) -> None:
         """Write what waits."""
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._write is not None:
             await self._write
         await self._flush()
+        lost = len(self._unwritten) + self._dropped
+        if lost:
+            log.error("audit lines lost at the stop path=%s lines=%d", self._path, lost)
         if self.topic is not None and self.writer is not None:
             await self.topic.stop()
             self.writer.close()
@@ -192,7 +206,8 @@ class Audit:
             self._second = second
             self._in_second.clear()
         most = _MAX_WAITING // 2 if event in _OF_ANY_CLIENT else _MAX_WAITING
-        if self._in_second[event] >= self._max_per_second or len(self._waiting) >= most:
+        waiting = len(self._waiting) + len(self._unwritten)
+        if self._in_second[event] >= self._max_per_second or waiting >= most:
             self._dropped += 1
             self.dropped += 1
         else:
@@ -212,9 +227,9 @@ class Audit:
         return {"time": text, "broker": self._context.broker_id, "event": event}
 
     def _schedule(self) -> None:
-        if self._timer is None and self._write is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(_FLUSH_S, self._begin_write)
+        if self._timer is None and self._write is None and not self._is_stopped:
+            delay_s = _RETRY_S if self._is_failing else _FLUSH_S
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._begin_write)
 
     def _begin_write(self) -> None:
         self._timer = None
@@ -225,27 +240,33 @@ class Audit:
             await self._flush()
         finally:
             self._write = None
-            if self._waiting or self._dropped:
+            if self._waiting or self._unwritten or self._dropped:
                 self._schedule()
 
     async def _flush(self) -> None:
+        """Append what waits to the file, and pass it to the topic; what the disk does not take waits on."""
         lines, self._waiting = self._waiting, []
-        dropped, self._dropped = self._dropped, 0
-        if dropped:
-            lines.append(self._dropped_line(dropped))
-        if not lines:
-            return
-        if self.topic is not None:
+        if self._dropped and not self._is_failing:
+            lines.append(self._dropped_line(self._dropped))
+            self._dropped = 0
+        if self.topic is not None and lines:
             self.topic.add(lines)
-        data = ("\n".join(lines) + "\n").encode()
+        self._unwritten += lines
+        if not self._unwritten:
+            return
+        data = ("\n".join(self._unwritten) + "\n").encode()
         try:
             await self._disk.run(_append, self._disk, self._path, data)
         except OSError as error:
-            log.error("audit not written path=%s lines=%d reason=%s", self._path, len(lines), error)
-            self._dropped += len(lines)
-            self.dropped += len(lines)
-        else:
-            self.written += len(lines)
+            if not self._is_failing:
+                log.error("audit not written path=%s reason=%s", self._path, error)
+            self._is_failing = True
+            return
+        if self._is_failing:
+            log.info("audit written again path=%s lines=%d", self._path, len(self._unwritten))
+        self._is_failing = False
+        self.written += len(self._unwritten)
+        self._unwritten = []
 
     def _dropped_line(self, count: int) -> str:
         head = self._head("dropped", self._context.clock.now_ms())
@@ -253,11 +274,19 @@ class Audit:
 
 
 def _append(disk: Disk, path: str, data: bytes) -> None:
-    """Append to the file of this name now: it may have been renamed since the last time."""
+    """Append to the file of this name now: it may have been renamed since the last time. Raise OSError.
+
+    What was written in part is taken back: all of it will be appended again.
+    """
     file = disk.open(path, create=True, private=True)
     try:
-        if data:
-            file.write_at(data, file.size())
+        size = file.size()
+        try:
+            file.write_at(data, size)
+        except OSError:
+            with suppress(OSError):  # the reason is that of the write
+                file.truncate(size)
+            raise
     finally:
         file.close()
 

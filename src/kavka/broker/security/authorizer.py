@@ -51,17 +51,16 @@ class AclAuthorizer:
         default = config.flag("allow.everyone.if.no.acl.found")
         self.rules = AccessRules(super_users, allows_without_rules=default)
         self.allowed = 0
-        """Decisions since the start, without those that a session has in mind."""
+        """Decisions since the start, without those that a session remembers."""
         self.denied = 0
+        """Refusals since the start: each, since no session is refused by what it remembers."""
 
     def allows(
         self, session: Session, operation: AclOperation, resource: AclResourceType, name: str
     ) -> bool:
         """Return whether the session's principal may do this with a resource."""
-        principal, host = session.principal, session.host
-        if session.decisions is NO_DECISIONS:
-            session.decisions = self.rules.decisions(principal, host)
-        allowed = self.rules.allows(principal, host, operation, resource, name)
+        self._remember_in(session)
+        allowed = self.rules.allows(session.principal, session.host, operation, resource, name)
         if allowed:
             self.allowed += 1
         else:
@@ -72,7 +71,13 @@ class AclAuthorizer:
         self, session: Session, operation: AclOperation, resource: AclResourceType
     ) -> bool:
         """Return whether the session's principal may do this with any resource of a type."""
+        self._remember_in(session)
         return self.rules.allows_any(session.principal, session.host, operation, resource)
+
+    def _remember_in(self, session: Session) -> None:
+        """Begin to remember decisions in a session, unless it does already."""
+        if session.decisions is NO_DECISIONS:
+            session.decisions = self.rules.decisions(session.principal, session.host)
 
     async def start(self) -> None:
         """Do nothing: its ACLs are loaded from the registry."""

@@ -5,8 +5,9 @@ The class is made once for each listener and mechanism, with the options of the 
     class Directory:
         def __init__(self, options): ...
 
-PLAIN asks whether a password is right, OAUTHBEARER whose token it is. Both methods may be `async`; others run on a
-thread, so that they may block. What they raise is logged, and refuses the client.
+PLAIN asks whether a password is right, OAUTHBEARER whose token it is. Both methods may be `async`; others run on
+threads of the object's own, so that they may block: while a directory does not answer, the pool of the loop stays free
+for others, such as logins between brokers. What they raise is logged, and refuses the client.
 
     def authenticate(self, user: str, password: str) -> bool: ...
     def validate(self, token: str, extensions: Mapping[str, str]) -> tuple[str, int]: ...   # the user; its end, ms
@@ -18,7 +19,8 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 from kavka.core.sasl.exchange import (
     CheckPassword,
@@ -34,6 +36,8 @@ from kavka.core.sasl.unsecured_jwt import InvalidToken
 
 log = logging.getLogger(__name__)
 
+_THREADS: Final = 8
+
 
 class CallbackCheck:
     """Asks a callback."""
@@ -41,6 +45,7 @@ class CallbackCheck:
     def __init__(self, callback: Any) -> None:
         """Ask this object."""
         self._callback = callback
+        self._threads = ThreadPoolExecutor(_THREADS, "kavka-callback")
 
     async def __call__(self, question: Question) -> Success | Failure:
         """Return the answer to a question."""
@@ -60,20 +65,20 @@ class CallbackCheck:
             return Failure("the callback failed")
 
     async def _password(self, question: CheckPassword) -> Success | Failure:
-        is_right = await _called(self._callback.authenticate, question.user, question.password)
+        is_right = await self._called(self._callback.authenticate, question.user, question.password)
         if is_right is True:
             return Success(question.user)
         return Failure(f"refused by the callback user={question.user!r}", INVALID)
 
     async def _token(self, question: CheckToken) -> Success | Failure:
-        found = await _called(self._callback.validate, question.token, question.extensions)
+        found = await self._called(self._callback.validate, question.token, question.extensions)
         user, expires_ms = found
         if not isinstance(user, str) or not user or not isinstance(expires_ms, int):
             raise TypeError("validate returned no (user, expires_ms)")
         return Success(user, expires_ms=expires_ms)
 
-
-async def _called(method: Callable[..., Any], *arguments: Any) -> Any:
-    if inspect.iscoroutinefunction(method):
-        return await method(*arguments)
-    return await asyncio.to_thread(method, *arguments)
+    async def _called(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(method):
+            return await method(*arguments)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, method, *arguments)

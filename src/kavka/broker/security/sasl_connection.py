@@ -93,7 +93,7 @@ class SaslConnection:
         reply = self._conversation.handshake(mechanism, version, self._listener.clock.tick_ms())
         self._session.is_authenticated = self._conversation.is_authenticated
         if reply.closes:
-            reason = f"{reply.code.name} mechanism={mechanism[:64]!r}"
+            reason = f"{reply.code.name} mechanism={mechanism[:64]!r} offered={','.join(reply.mechanisms)}"
             self._listener.ended(self._session, mechanism, reason)
         return reply
 

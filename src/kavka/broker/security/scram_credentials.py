@@ -5,6 +5,7 @@ Apache Kafka keeps them in `/config/users/<user>`. Notifications bring changes t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -76,11 +77,14 @@ class ScramCredentials:
         self._random_secret = random_secret
         self._secret = random_secret
         self._models: dict[str, list[ScramCredential]] = {}
+        # Held from a read until memory has it: else what is older could replace what is newer.
+        self._lock = asyncio.Lock()
 
     async def load(self, registry: Registry) -> None:
         """Read all users. Raise ConnectionError."""
-        self._users = await stored_credentials(registry)
-        self._refresh()
+        async with self._lock:
+            self._users = await stored_credentials(registry)
+            self._refresh()
 
     async def entity_changed(self, registry: Registry, path: str) -> None:
         """Read a user again, if `path` below `/config` is that of one. Raise ConnectionError."""
@@ -88,14 +92,15 @@ class ScramCredentials:
         if kind != USERS or "/" in node or node == znodes.DEFAULT_ENTITY:
             return
         user = znodes.entity_name(node)
-        credentials = scram_credentials(await read_entity_config(registry, path), user)
-        if credentials == self._users.get(user, {}):
-            return
-        if credentials:
-            self._users[user] = credentials
-        else:
-            self._users.pop(user, None)
-        self._refresh()
+        async with self._lock:
+            credentials = scram_credentials(await read_entity_config(registry, path), user)
+            if credentials == self._users.get(user, {}):
+                return
+            if credentials:
+                self._users[user] = credentials
+            else:
+                self._users.pop(user, None)
+            self._refresh()
 
     def _refresh(self) -> None:
         """Keep what answers for unknown users alike on all brokers: it depends on what is stored alone."""

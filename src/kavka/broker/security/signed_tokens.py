@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -178,6 +179,9 @@ class SafeRedirects(HTTPRedirectHandler):
 def _get(url: str) -> bytes:
     """Return what an address holds. Raise OSError."""
     # The scheme was checked at the start.
-    with build_opener(SafeRedirects).open(url, timeout=_TIMEOUT_S) as response:
-        data: bytes = response.read(_MAX_BYTES)
+    try:
+        with build_opener(SafeRedirects).open(url, timeout=_TIMEOUT_S) as response:
+            data: bytes = response.read(_MAX_BYTES)
+    except HTTPException as error:
+        raise OSError(f"the response is not HTTP: {error!r}") from error
     return data

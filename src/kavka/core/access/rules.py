@@ -70,11 +70,11 @@ def hosts_of(address: str) -> frozenset[str]:
     return frozenset((WILDCARD, address, plain, ":".join(groups)))
 
 
-_Question = tuple[AclOperation, AclResourceType, str | None]
+Question = tuple[AclOperation, AclResourceType, str | None]
 """None in place of a name asks for any resource of the type."""
 
 
-class Decisions(dict[_Question, bool]):
+class Decisions(dict[Question, bool]):
     """The decisions for one principal at one host."""
 
     __slots__ = ("__weakref__",)
@@ -180,7 +180,7 @@ class AccessRules:
             found = self._decisions[principal, host] = Decisions()
         return found
 
-    def _remember(self, decisions: Decisions, key: _Question, allowed: bool) -> bool:
+    def _remember(self, decisions: Decisions, key: Question, allowed: bool) -> bool:
         if key[2] is not None and len(key[2]) > _MAX_NAME:
             return allowed
         if self._decision_count >= _MAX_REMEMBERED:
@@ -191,6 +191,8 @@ class AccessRules:
 
     def _forget(self) -> None:
         """Forget all decisions, in place: sessions have them."""
+        if not self._decision_count:
+            return  # as for each ACL but the first of many that are loaded
         self._decision_count = 0
         for decisions in list(self._decisions.values()):
             decisions.clear()

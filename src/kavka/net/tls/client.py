@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kavka.io import BufferedProtocol, ClientTls, Listener, Network, ServerTls
 from kavka.net.peer_security import TlsHandshakeFailed
 from kavka.net.tls.contexts import ReloadableContext, client_context
-from kavka.net.tls.failures import OtherEnd, client_failure
+from kavka.net.tls.failures import ClosedInHandshake, OtherEnd, client_failure
 from kavka.net.tls.settings import TlsSettings
 
 
@@ -72,3 +72,5 @@ class TlsNetwork:
             if not isinstance(cause, ssl.SSLError):
                 raise
             raise client_failure(cause, f"{host}:{port}", self._end) from cause
+        except ClosedInHandshake as error:
+            raise ClosedInHandshake(f"{host}:{port}", self._end) from error

@@ -8,13 +8,18 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
+from kavka.core.certificate_validity import Validity, validity_of
 from kavka.core.distinguished_names import alternative_names_of, encoded_subject, subject_of
+from kavka.io import Clock
+from kavka.net.clock import SystemClock
 from kavka.net.tls.ciphers import choose_ciphers, protocol_bounds
-from kavka.net.tls.settings import TlsSettings
+from kavka.net.tls.settings import Store, TlsSettings
 from kavka.net.tls.stores import (
     KeyMaterial,
     certificates_of,
+    open_key_file,
     read_key_store,
     read_trust_store,
     to_pem,
@@ -24,6 +29,7 @@ from kavka.values import frozen
 
 log = logging.getLogger(__name__)
 
+_CLOCK: Final = SystemClock()
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -153,16 +159,21 @@ class Owner:
     """As DER."""
 
 
-def owner_of(settings: TlsSettings) -> Owner | None:
-    """Return the owner of the key store, None without one. Raise InvalidStore."""
-    material = read_key_store(settings)
-    if material is None:
-        return None
+def _owner_of(material: KeyMaterial, store: Store) -> Owner:
+    """Return the owner of a key store. Raise InvalidStore."""
     try:
         own = certificates_of(material.certificates)[0]
         return Owner(subject_of(own), alternative_names_of(own))
     except ValueError as error:  # of base64, or BadCertificate
-        raise settings.key_store.invalid(f"its certificate cannot be read: {error}") from error
+        raise store.invalid(f"its certificate cannot be read: {error}") from error
+
+
+def _validity_of(material: KeyMaterial) -> Validity | None:
+    """Return the validity of a key store's certificate; None for one that only OpenSSL can read."""
+    try:
+        return validity_of(certificates_of(material.certificates)[0])
+    except ValueError:  # of base64, or BadCertificate
+        return None
 
 
 def check_owner(before: Owner, after: Owner, settings: TlsSettings) -> None:
@@ -180,6 +191,19 @@ def check_owner(before: Owner, after: Owner, settings: TlsSettings) -> None:
         )
 
 
+@frozen
+class LoadedContext:
+    """A context, and what there is to say of the files that it was made of."""
+
+    context: ssl.SSLContext
+    owner: Owner | None = None
+    """The owner of the key store; None where another's may take its place."""
+    validity: Validity | None = None
+    """Of the certificate in the key store; None without one."""
+    open_key_file: str | None = None
+    """The file of the private key, where every user of the machine can read it."""
+
+
 class ReloadableContext:
     """The context of one listener or client, made again when its settings or the files that these name have changed.
 
@@ -188,7 +212,11 @@ class ReloadableContext:
     """
 
     def __init__(
-        self, settings: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext], name: str
+        self,
+        settings: TlsSettings,
+        make: Callable[[TlsSettings], ssl.SSLContext],
+        name: str,
+        clock: Clock = _CLOCK,
     ) -> None:
         """Make the first context. Raise InvalidSetting; `name` is for log lines."""
         self.settings = settings
@@ -196,28 +224,50 @@ class ReloadableContext:
         """The settings in use, or those for which files are being read."""
         self._make = make
         self._name = name
+        self._clock = clock
         self._seen = _states(settings)
-        self._owner: Owner | None = None
-        """The owner of the key store in use; None where another's may take its place."""
-        self._context, self._owner = self.made(settings)
+        self._said: str | None = None
+        """The fault of the certificate in use that the log has; None where it has none."""
+        self._loaded: LoadedContext | None = None
+        self._use(self.made(settings))
 
-    def made(self, settings: TlsSettings) -> tuple[ssl.SSLContext, Owner | None]:
+    def made(self, settings: TlsSettings) -> LoadedContext:
         """Return the context of other settings or files, on any thread. Raise InvalidSetting."""
-        context = self._make(settings)
-        if settings.allows_dn_changes and settings.allows_san_changes:
-            return context, None
-        owner = owner_of(settings)
-        if owner is not None and self._owner is not None:
-            check_owner(self._owner, owner, settings)
-        return context, owner
+        context, store = self._make(settings), settings.key_store
+        material = read_key_store(settings)
+        if material is None:
+            return LoadedContext(context)
+        owner = None
+        if not (settings.allows_dn_changes and settings.allows_san_changes):
+            owner = _owner_of(material, store)
+            if self._loaded is not None and self._loaded.owner is not None:
+                check_owner(self._loaded.owner, owner, settings)
+        return LoadedContext(context, owner, _validity_of(material), open_key_file(store))
 
     @property
     def current(self) -> ssl.SSLContext:
         """The context of the next connection."""
-        return self._context
+        assert self._loaded is not None
+        return self._loaded.context
+
+    def _use(self, loaded: LoadedContext) -> None:
+        """Use a context from now on, and say what is wrong with its files."""
+        self._loaded = loaded
+        if loaded.open_key_file is not None:
+            log.warning("private key readable by every user file=%s", loaded.open_key_file)
+        self._look_at_validity()
+
+    def _look_at_validity(self) -> None:
+        """Say once that the certificate in use is not valid now, or soon will not be."""
+        validity = None if self._loaded is None else self._loaded.validity
+        fault = None if validity is None else validity.fault(self._clock.now_ms())
+        if fault is not None and fault != self._said:
+            log.warning("certificate %s name=%s", fault, self._name)
+        self._said = fault
 
     async def refresh(self) -> None:
-        """Make another context if a file has changed."""
+        """Make another context if a file has changed; say that the certificate in use ends, where it does."""
+        self._look_at_validity()
         settings = self.settings
         seen = await asyncio.to_thread(_states, settings)
         if seen != self._seen and settings is self.wanted:
@@ -236,15 +286,16 @@ class ReloadableContext:
     async def _replace(self, settings: TlsSettings) -> None:
         """Read the files on a thread, and use the context unless other settings came meanwhile."""
         try:
-            context, owner = await asyncio.to_thread(self.made, settings)
+            loaded = await asyncio.to_thread(self.made, settings)
         except InvalidSetting as error:
             log.error("TLS reload failed, certificates kept name=%s reason=%s", self._name, error)
             if self.wanted is settings:
                 self.wanted = self.settings
             return
         if self.wanted is settings:
-            self._context, self._owner, self.settings = context, owner, settings
+            self.settings = settings
             log.info("TLS certificates reloaded name=%s", self._name)
+            self._use(loaded)
 
 
 def _states(settings: TlsSettings) -> list[tuple[int, int, int] | None]:

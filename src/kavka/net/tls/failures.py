@@ -17,13 +17,13 @@ class OtherEnd:
     prefix: str
     """The beginning of `ssl.keystore.location` and the others."""
     not_for_tls: str
-    """The advice when the port is not one for TLS."""
+    """The sentence about a port that is not for TLS, with advice."""
 
 
 BROKER: Final = OtherEnd(
     "broker",
     "",
-    "the broker's listener is not for TLS: use security.protocol=PLAINTEXT or another port",
+    "the broker's listener is not for TLS: use security.protocol=PLAINTEXT (or SASL_PLAINTEXT), or another port",
 )
 ZOOKEEPER: Final = OtherEnd(
     "ZooKeeper server",
@@ -31,6 +31,10 @@ ZOOKEEPER: Final = OtherEnd(
     "the port is not for TLS: name secureClientPort in zookeeper.connect, or set zookeeper.ssl.client.enable=false",
 )
 
+CLOSED_LATER: Final = (
+    "the client closed the connection: does it trust the issuer of this certificate, and its host?"
+)
+"""Many clients, among them those in Python, give no reason."""
 _OF_SERVER: Final = {
     "HTTP_REQUEST": "the client speaks HTTP",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate, and ssl.client.auth is required",
@@ -61,12 +65,25 @@ _OF_CLIENT: Final = {
 }
 
 
+class ClosedInHandshake(ConnectionError):
+    """The other end closed the connection during a handshake, without a reason.
+
+    It may be stopping, or not be there behind a proxy: that can change.
+    """
+
+    def __init__(self, address: str, end: OtherEnd = BROKER) -> None:
+        """Name the address, and a likely cause."""
+        super().__init__(
+            f"{address} closed the connection during the TLS handshake; perhaps {end.not_for_tls}"
+        )
+
+
 def server_reason(error: Exception) -> str:
     """Return why the handshake of a client failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError):
-        return "the client closed the connection"
+        return CLOSED_LATER
     return _sentence(error, _OF_SERVER)
 
 
@@ -77,10 +94,7 @@ def client_failure(error: ssl.SSLError, address: str, end: OtherEnd = BROKER) ->
         reason = f"the certificate of the {end.name} is refused: {error.verify_message}{remedy}"
         return TlsHandshakeFailed(f"TLS handshake with {address} failed: {reason}")
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        # The other end may be stopping, or not be there behind a proxy: that can change.
-        return ConnectionError(
-            f"{address} closed the connection during the TLS handshake; is its listener one for TLS?"
-        )
+        return ClosedInHandshake(address, end)
     reason = _sentence(error, {"WRONG_VERSION_NUMBER": end.not_for_tls, **_OF_CLIENT})
     reason = reason.format(end=end.name, ssl=f"{end.prefix}ssl.")
     return TlsHandshakeFailed(f"TLS handshake with {address} failed: {reason}")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from kavka.io import BufferedProtocol, ServerTls
-from kavka.net.tls.failures import server_reason
+from kavka.net.tls.failures import CLOSED_LATER, server_reason
 from kavka.net.tls.handshake_steps import HandshakeSteps
 from kavka.net.tls.transport import SCRATCH_BYTES, TlsSession, TlsTransport
 from kavka.net.transport import host_of, least_missed, name_of
@@ -112,11 +112,15 @@ class Handshake:
             data = self._sock.recv(_STEP_BYTES)
         except (BlockingIOError, InterruptedError):
             return
+        except ConnectionResetError:
+            data = b""  # as an end: so does a client that was sent more than it wants to read
         except OSError as error:
             self.fail(str(error))
             return
         if not data:
-            self.fail("the client closed the connection")
+            self.fail(
+                CLOSED_LATER if self._received else "the client closed the connection at once"
+            )
             return
         if not self._received and data[0] != _HANDSHAKE_RECORD:
             with suppress(OSError):  # the client is gone already

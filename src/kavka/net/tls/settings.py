@@ -43,14 +43,15 @@ class Store:
     @property
     def setting(self) -> str:
         """The setting at fault when the store cannot be used."""
-        if self.location:
+        if self.location or not self.is_given:
             return f"{self.prefix}.location"
         inline = {"ssl.keystore": "certificate.chain", "ssl.truststore": "certificates"}
         return f"{self.prefix}.{inline.get(self.prefix, 'pem')}"
 
     def invalid(self, reason: str) -> InvalidStore:
         """Return the error that says why the store cannot be used; it shows no secret."""
-        return InvalidStore(self.setting, self.location or "[hidden]", reason)
+        value = self.location or ("[hidden]" if self.is_given else "")
+        return InvalidStore(self.setting, value, reason)
 
 
 @frozen

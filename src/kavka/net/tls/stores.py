@@ -7,7 +7,6 @@ way round. PKCS #12 needs `cryptography`, which `kavka[tls]` installs; PEM and J
 from __future__ import annotations
 
 import base64
-import logging
 import os
 import re
 import stat
@@ -18,8 +17,6 @@ from kavka.core.distinguished_names import subject_of
 from kavka.net.tls import jks
 from kavka.net.tls.settings import Store, TlsSettings
 from kavka.values import frozen
-
-log = logging.getLogger(__name__)
 
 _CERTIFICATE: Final = re.compile(
     rb"-----BEGIN (?P<label>(?:X509 |TRUSTED )?CERTIFICATE)-----.*?-----END (?P=label)-----",
@@ -55,7 +52,6 @@ def read_key_store(settings: TlsSettings) -> KeyMaterial | None:
     if store.location is None:
         return _inline_key(store, settings.key_password)
     data = _read(store, store.location)
-    _warn_of_readers(store.key_location or store.location)
     if _is_pem(store, data):
         certificates, keys = _pem(data)
         if store.key_location is not None:
@@ -109,10 +105,18 @@ def _read(store: Store, location: str) -> bytes:
         raise store.invalid(f"{what}{error.strerror or error}") from error
 
 
-def _warn_of_readers(location: str) -> None:
-    """Warn of a private key that any user of the machine can read; a group may, as secrets are mounted for pods."""
-    if os.stat(location).st_mode & stat.S_IROTH:
-        log.warning("private key readable by every user file=%s", location)
+def open_key_file(store: Store) -> str | None:
+    """Return the file of the private key if any user of the machine can read it; None for one that is protected.
+
+    A group may read it, as secrets are mounted for pods.
+    """
+    location = store.key_location or store.location
+    if location is None:
+        return None
+    try:
+        return location if os.stat(location).st_mode & stat.S_IROTH else None
+    except OSError:
+        return None  # it was read a moment ago, and is being replaced
 
 
 def _is_pem(store: Store, data: bytes) -> bool:
