@@ -35,7 +35,10 @@ async def _load(services: Services, arguments: Arguments) -> BrokerSettingChange
     entry = next((one for one in first if one.name == name), None)
     level = defaults if target == _ALL else [one for one in first if one.source == OWN]
     hidden = is_sensitive(name, entry)
-    is_planned = bool(name) and not hidden and bool(arguments.text("value") or _is_reset(arguments))
+    if hidden:
+        arguments.hide("value")
+    is_change = arguments.is_given("value") or _is_reset(arguments)
+    is_planned = bool(name) and not hidden and is_change
     found = {}
     if is_planned:
         found = dict(zip(brokers, await _of_each(services, brokers, name), strict=True))
@@ -151,14 +154,21 @@ async def _alter(services: Services, arguments: Arguments) -> Outcome:
     target, name = arguments.path["broker"], arguments.text("name").strip()
     if not name:
         raise bad_request(say("name is missing: the setting to change."))
+    if is_sensitive(name, None):  # also where no broker can be asked
+        arguments.hide("value")
     brokers = await _brokers(services, target)
     entry = next((one for one in await _first(services, brokers, name) if one.name == name), None)
     hidden = is_sensitive(name, entry)
     value = arguments.text("secret" if hidden else "value")
-    if hidden and arguments.text("value"):
-        raise bad_request(
-            say("{name} is a secret: give it as `secret`, which is on no page.", name=name)
-        )
+    if hidden:
+        arguments.hide("value")
+        if arguments.text("value"):
+            raise bad_request(
+                say("{name} is a secret: give it as `secret`, which is on no page.", name=name)
+            )
+    is_new = bool(value) if hidden else arguments.is_given("value")
+    if not is_new and not _is_reset(arguments):
+        raise bad_request(say("{name} has no new value.", name=name))
     refusal = say("The setting was not changed: the confirmation is not {target}.", target=target)
     arguments.confirm(target, refusal, say("change it"))
     resource, change = _resource(arguments), _change(arguments, value)
