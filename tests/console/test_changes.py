@@ -317,6 +317,8 @@ def test_a_setting_of_all_brokers_and_a_secret_are_changed(
             assert "hush" not in refused.text
         assert [line["on"]["name"] for line in lines] == [secret, secret]
         assert "hush" not in str(lines)
+        unknown = pages.post(path, json={"name": "of.a.plugin", "value": "hush", "confirm": "all"})
+        assert (unknown.status_code, "hush" in str(lines)) == (400, False)
         for empty in (secret, "log.retention.ms"):
             none = pages.post(path, json={"name": empty, "confirm": "all"})
             assert (none.status_code, "no new value" in none.json()["detail"]) == (400, True)

@@ -96,8 +96,12 @@ class Arguments:
         return self._given.get(name) is not None
 
     def hide(self, name: str) -> None:
-        """Keep a value that has turned out to be a secret off pages and out of the audit."""
+        """Keep a value off pages and out of the audit: it is a secret, or may be one."""
         self._hidden.add(name)
+
+    def show(self, name: str) -> None:
+        """Take back `hide`: it is no secret."""
+        self._hidden.discard(name)
 
     def integer(self, name: str) -> int | None:
         """Return a whole number within the bounds, None where the field is empty."""
