@@ -84,6 +84,7 @@ def test_a_whole_file_is_read(directory: Path) -> None:
     assert "weekly" in shown
     assert "webhook" not in shown
     assert without_channels("{rules: [], channels: [{channel: a, webhook: secret}]}") == ""
+    assert without_channels("{channels: [{channel: a,\n webhook: secret}], rules: []}") == ""
 
 
 def test_the_default_rules_are_right() -> None:
@@ -118,6 +119,10 @@ MISTAKES = [
     ("rules:\n  - {alert: A, watch: disk_used, above: 85}", 2, "a share such as 85%"),
     ("rules:\n  - {alert: A, watch: offline, above: .nan}", 2, "above is a number"),
     ("rules:\n  - {alert: A, watch: group_empty, above: 1}", 2, "has no threshold"),
+    ("rules:\n  - {alert: A, watch: disk_used, above: nan%}", 2, "a share such as 85%"),
+    ("rules:\n  - {alert: A, watch: disk_used, above: 850%}", 2, "a share such as 85%"),
+    ("rules:\n  - {alert: !!bool maybe}", 2, "a value does not fit its tag"),
+    ("rules:\n  - {alert: !!int ''}", 2, "a value does not fit its tag"),
     (f"rules:\n  - {EXPIRES}}}", 2, "names no certificates"),
     (
         "rules:\n  - {alert: A, watch: certificate_expires, certificates: b, below: 1d}",

@@ -22,7 +22,7 @@ from kavka.console.alerts import records
 from kavka.console.alerts.channels import Channel
 from kavka.console.alerts.delivery import Deliveries
 from kavka.console.alerts.outbox import Outbox
-from kavka.console.alerts.records import NewDelivery
+from kavka.console.alerts.records import NewDelivery, Result
 from kavka.console.history.file import HistoryFile
 from kavka.console.subject import Services
 from kavka.spark.queries.flow_progress import FlowProgress
@@ -153,6 +153,43 @@ def test_messages_are_sent_once_and_in_order_while_the_file_cannot_be_written(ho
             ("meanwhile", records.WAITING, 1),
             ("after", records.WAITING, 0),
         ]
+
+    with_services("127.0.0.1:1", use)
+
+
+def test_messages_in_memory_are_bounded_and_those_that_wait_are_dropped_last() -> None:
+    async def use(services: Services) -> None:
+        outbox = Outbox(services.history)
+        await services.history.run(lambda file: file.connection.execute("pragma query_only = on"))
+
+        async def held(*new: NewDelivery) -> list[str]:
+            await outbox.keep(0, {}, [], new)
+            return [one.key for one in outbox._held]
+
+        await held(NewDelivery("a", "first", "{}"), NewDelivery("b", "second", "{}"))
+        assert await outbox.due("b", 0)
+        await outbox.note("b", Result(records.DELIVERED, 1, 0, ""))
+        many = [NewDelivery("a", str(number), "{}") for number in range(9_999)]
+        assert (await held(*many))[:2] == ["first", "0"]
+        assert (await held(NewDelivery("a", "last", "{}")))[:1] == ["0"]
+        large = "x" * 16_000_000
+        assert await held(*(NewDelivery("a", key, large) for key in "xyz")) == ["y", "z"]
+
+    with_services("127.0.0.1:1", use)
+
+
+def test_what_was_kept_is_not_decided_again_where_old_events_cannot_be_removed() -> None:
+    async def use(services: Services) -> None:
+        outbox, run = Outbox(services.history), services.history.run
+        refuse = (
+            "create trigger full before delete on silences begin select raise(abort, 'full'); end"
+        )
+        await run(lambda file: file.connection.execute("insert into silences values ('a', '', 0)"))
+        await run(lambda file: file.connection.execute(refuse))
+        now_s = int(time.time())
+        await outbox.keep(now_s, {}, [], [NewDelivery("hook", "once", "{}")])
+        kept = await run(lambda file: records.deliveries(file, 10))
+        assert ([one.key for one in kept], outbox._held, outbox.fault) == (["once"], [], "full")
 
     with_services("127.0.0.1:1", use)
 

@@ -276,6 +276,9 @@ def test_a_setting_of_a_broker_is_planned_changed_and_removed(
     ]
     refused = pages.get(f"{path}?name={name}&value=soon").text
     assert "The broker does not take it: INVALID_REQUEST: Invalid value soon for " in refused
+    # The value goes with the setting that it is of, not with another that is chosen.
+    choice = refused[refused.index("<select name=") :]
+    assert 'name="value"' not in choice[: choice.index("</form>")]
     assert 'name="confirm"' not in refused
     wrong = submit(pages, path, f"{path}?name={name}&value=1", name=name, value="20000")
     assert (wrong.status_code, "the confirmation is not 1" in wrong.text) == (400, True)
@@ -307,8 +310,18 @@ def test_a_setting_of_all_brokers_and_a_secret_are_changed(
     secret = "listener.name.plaintext.ssl.keystore.password"
     shown = pages.get(f"/brokers/1/settings?name={secret}&value=x").text
     assert 'type="password"' in shown
-    refused = pages.post(path, json={"name": secret, "value": "hush", "confirm": "all"})
-    assert (refused.status_code, "is a secret" in refused.json()["detail"]) == (400, True)
+    with audited() as lines:
+        for where in (path, "/api/brokers/7/settings"):
+            refused = pages.post(where, json={"name": secret, "value": "hush", "confirm": "all"})
+            assert refused.status_code in (400, 404)
+            assert "hush" not in refused.text
+        assert [line["on"]["name"] for line in lines] == [secret, secret]
+        assert "hush" not in str(lines)
+        unknown = pages.post(path, json={"name": "of.a.plugin", "value": "hush", "confirm": "all"})
+        assert (unknown.status_code, "hush" in str(lines)) == (400, False)
+        for empty in (secret, "log.retention.ms"):
+            none = pages.post(path, json={"name": empty, "confirm": "all"})
+            assert (none.status_code, "no new value" in none.json()["detail"]) == (400, True)
     with audited() as lines:
         given = {"name": secret, "secret": "hush-hush", "confirm": "all"}
         answer = pages.post(path, json=given)

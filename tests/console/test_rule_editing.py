@@ -103,11 +103,34 @@ def test_a_rule_is_added_to_each_form_of_a_list(text: str) -> None:
         ("- a", "form of its YAML"),
         ("rules: [", "not valid YAML"),
         ("rules: []", "it has no rule 'A'"),
+        ("rules: [\n  {alert: A, watch: offline}, # why\n]\n", "form of its YAML"),
     ],
 )
 def test_a_file_that_would_say_something_else_is_not_written(text: str, reason: str) -> None:
     with pytest.raises(CannotEdit, match=reason):
         edited(text, "A", entry_of(LATE))
+
+
+def test_the_last_rule_may_end_in_an_alias() -> None:
+    text = "rules:\n- {alert: A, channels: &all [x]}\n- alert: B\n  channels: *all\nchannels: []\n"
+    new = "- alert: L\n  watch: offline\n"
+    made = edited(text, "", {"alert": "L", "watch": "offline"})
+    assert made == text.replace("*all\n", f"*all\n{new}")
+
+
+@pytest.mark.parametrize(
+    ("advice", "lines"),
+    [
+        ("Look at\r\n\r\n# it", "advice: |-\n    Look at\n\n    # it\n"),
+        ("a\u2028b\x85c", 'advice: "a\\Lb\\Nc"\n'),
+        ("--- &a *b\x00", r'advice: "--- &a *b\0"'),
+    ],
+)
+def test_a_text_of_several_lines_is_written_as_it_was_given(advice: str, lines: str) -> None:
+    entry = entry_of({"alert": "L", "watch": "offline", "advice": advice})
+    made = edited("rules: []\n", "", entry)
+    assert f"    {lines}".replace("\n    ", "\n      ") in made
+    assert rule_in(made, "L") == {**entry, "advice": advice.replace("\r\n", "\n")}
 
 
 def test_a_form_has_the_texts_of_a_rule_and_gives_it_back() -> None:
@@ -140,7 +163,9 @@ def test_rules_are_made_changed_and_deleted_in_the_page(tmp_path: Path) -> None:
     with console("127.0.0.1:1", rules=path, timeout_ms=200) as pages:
         checked = save(pages, **LATE, check=True)
         assert (checked.status_code, path.read_text()) == (200, FILE)
-        assert "watch=group_lag_records" in checked.json()["location"]
+        location = checked.json()["location"]
+        assert "watch=group_lag_records" in location
+        assert f"version={version(pages)}" in location
         assert save(pages, **LATE).json()["message"] == "The rule Late was added."
         names = [one["name"] for one in pages.get("/api/alerts/rules").json()["rules"]]
         assert names == ["Offline", "Stuck", "Silent", "Late"]

@@ -29,11 +29,18 @@ TIMEOUT_MS = 1200
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    directory = tmp_path_factory.mktemp("broker")
+    settings = {
+        "kavka.audit.log": str(directory / "audit.log"),
+        "kavka.audit.topic": "audit",
+        "kavka.audit.topic.replication.factor": "1",
+    }
     with (
-        LocalCluster(tmp_path_factory.mktemp("broker"), brokers=1) as started,
+        LocalCluster(directory, brokers=1, settings=settings) as started,
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
         cluster = Cluster(started.bootstrap_servers)
+        cluster.create("audit")  # by a broker that answers
         cluster.create("whole")
         cluster.write("whole", [(b"k", b"v")])
         cluster.commit("readers", {("whole", 0): 0})
@@ -97,6 +104,10 @@ def test_other_pages_show_what_is_known_beside_a_silent_broker(pages: TestClient
     assert f"broker {SILENT}: no answer" in answer(pages, "/moves")["throttle_note"]
     findings = [finding["sentence"] for finding in answer(pages, "/overview")["findings"]]
     assert any(text.startswith("Broker 2: no answer in 450 ms") for text in findings)
+
+
+def test_the_audit_is_shown_where_one_broker_names_its_topic(pages: TestClient) -> None:
+    assert answer(pages, "/audit")["topic"] == "audit"
 
 
 def test_the_history_has_the_groups_and_rates_of_the_brokers_that_answer(

@@ -402,10 +402,10 @@ class _Console:
 
     async def _act(self, request: Request, action: Action, arguments: Arguments) -> Outcome:
         """Carry out an action, with a line of the audit whatever comes of it."""
-        on = {**request.path_params, **arguments.audited()}
         result = "cancelled: whether it was done is unknown"  # by the console's own end
         try:
-            self._gate.require_group(request, need_of("POST", action.page.path), on.get("id", ""))
+            group = arguments.values().get("id", request.path_params.get("id", ""))
+            self._gate.require_group(request, need_of("POST", action.page.path), group)
             services = self._services_of(request, action.page, "POST")
             outcome = await action.act(services, arguments)
             result = "ok"
@@ -418,7 +418,7 @@ class _Console:
             result = f"{word}: {failure.title}{reason}"
             raise
         finally:
-            self._gate.audit(request, on, result)
+            self._gate.audit(request, {**request.path_params, **arguments.audited()}, result)
 
     async def _form_again(
         self, request: Request, action: Action, arguments: Arguments, error: Exception

@@ -53,6 +53,7 @@ class Arguments:
         """
         self._declared = {parameter.name: parameter for parameter in declared}
         self._given = given
+        self._hidden: set[str] = set()
         self.path = dict(path or {})
         for name, part in self.path.items():
             _require_short(name, part)
@@ -89,6 +90,18 @@ class Arguments:
                 )
             )
         return text
+
+    def is_given(self, name: str) -> bool:
+        """Return whether the request has a value, which may be empty."""
+        return self._given.get(name) is not None
+
+    def hide(self, name: str) -> None:
+        """Keep a value off pages and out of the audit: it is a secret, or may be one."""
+        self._hidden.add(name)
+
+    def show(self, name: str) -> None:
+        """Take back `hide`: it is no secret."""
+        self._hidden.discard(name)
 
     def integer(self, name: str) -> int | None:
         """Return a whole number within the bounds, None where the field is empty."""
@@ -181,7 +194,7 @@ class Arguments:
             if self._given.get(name) is None
             else _as_text(self._given[name])
             for name, parameter in self._declared.items()
-            if parameter.kind != "secret"
+            if parameter.kind != "secret" and name not in self._hidden
         }
 
     def audited(self) -> dict[str, str]:

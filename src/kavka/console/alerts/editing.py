@@ -15,6 +15,8 @@ from kavka.console.alerts.located import BadYaml, Items, Section, located
 from kavka.console.sentences import Sentence, say
 
 _NUMBER: Final = re.compile(r"\d{1,15}(\.\d{1,15})?")
+_LINE_ENDS: Final = frozenset("\n\x85\u2028\u2029")
+"""Characters that end a line of YAML."""
 _AMOUNTS: Final = ("above", "below", "clear", "for", "clear_for", "repeat")
 FIELDS: Final = (
     "alert",
@@ -43,7 +45,8 @@ def entry_of(fields: Mapping[str, str]) -> dict[str, Any]:
     condition = CONDITIONS.get(fields.get("watch", ""))
     entry: dict[str, Any] = {}
     for field in FIELDS:
-        text = fields.get(field, "").strip()
+        # A browser sends each end of a line as CR LF.
+        text = fields.get(field, "").replace("\r\n", "\n").strip()
         if not text:
             continue
         if field in ("subjects", "channels"):
@@ -136,12 +139,21 @@ def _edited(text: str, place: int | None, entry: Mapping[str, Any] | None) -> st
     if isinstance(value, yaml.SequenceNode) and value.value and not value.flow_style:
         return _in_block(text, value.value, place, lines, line_end)
     items = value.value if isinstance(value, yaml.SequenceNode) else []
+    if "#" in _between(text, value, items):  # a comment, which would be lost
+        raise _unknown_form()
     blocks = [[text[one.start_mark.index : one.end_mark.index]] for one in items]
     blocks = _changed_blocks(blocks, place, lines)
     indent = key.start_mark.column + 2
     made = "".join(line_end + _indented(block, indent, line_end) for block in blocks)
     begin = text[: key.end_mark.index] + ":"
     return begin + (made or " []") + text[value.end_mark.index :].lstrip(":")
+
+
+def _between(text: str, whole: Any, items: list[Any]) -> str:
+    """Return the text of a list without its items."""
+    ends = [whole.start_mark.index, *(one.end_mark.index for one in items)]
+    starts = [*(one.start_mark.index for one in items), whole.end_mark.index]
+    return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def _changed_blocks(
@@ -170,21 +182,40 @@ def _end_of(node: Any, text: str) -> int:
     """Return where the text of a node ends: a block says the beginning of what follows it."""
     if isinstance(node.value, list) and not node.flow_style and node.value:
         child = node.value[-1]
-        return _end_of(child[1] if isinstance(child, tuple) else child, text)
+        # The value of an alias is where its anchor is; its key is in its own line.
+        parts = child if isinstance(child, tuple) else (child,)
+        return max(_end_of(part, text) for part in parts)
     end = int(node.end_mark.index)
     return len(text[:end].rstrip())
 
 
 def _lines_of(entry: Mapping[str, Any]) -> list[str]:
+    """Return a rule with a field in each line; a text of several lines stands as it is below its key."""
+    return [line for key, value in entry.items() for line in _lines_of_field(key, value)]
+
+
+def _lines_of_field(key: str, value: Any) -> list[str]:
     import yaml
 
+    style = _style_of(value) if isinstance(value, str) else ""
+    is_flow = None if isinstance(value, list) else False
     dumped: str = yaml.safe_dump(
-        dict(entry), sort_keys=False, allow_unicode=True, default_flow_style=None, width=1 << 20
+        value if style else {key: value},
+        default_style=style or None,
+        default_flow_style=is_flow,
+        allow_unicode=True,
+        width=1 << 20,
     )
-    return dumped.splitlines()
+    return (f"{key}: {dumped}" if style else dumped).removesuffix("\n").split("\n")
+
+
+def _style_of(text: str) -> str:
+    """Return the style of YAML for a text with ends of lines, those of Unicode escaped; empty without any."""
+    found = _LINE_ENDS.intersection(text)
+    return "" if not found else "|" if found == {"\n"} else '"'
 
 
 def _indented(lines: list[str], column: int, end: str) -> str:
     first, *others = lines
     space = " " * column
-    return end.join([f"{space}- {first}", *(f"{space}  {line}" for line in others)])
+    return end.join([f"{space}- {first}", *(f"{space}  {line}" if line else "" for line in others)])

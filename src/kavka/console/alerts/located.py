@@ -125,11 +125,11 @@ class _Values:
     def _plain(self, node: Any, line: int) -> Any:
         try:
             value = self._loader.construct_object(node, deep=True)
-        except (
-            ValueError,
-            OverflowError,
-            AttributeError,
-        ) as error:  # of a tag that its text does not fit
+        except (AttributeError, LookupError) as error:
+            raise BadYaml(
+                Problem(line, say("not valid YAML: a value does not fit its tag"))
+            ) from error
+        except (ValueError, OverflowError) as error:
             raise BadYaml(Problem(line, say("not valid YAML: {reason}", reason=error))) from error
         if isinstance(value, str) and not is_text(value):
             raise BadYaml(Problem(line, say("not valid YAML: a text has half of a character")))

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 10_000
 """Messages, and events, that are kept in memory."""
+_MOST_CHARACTERS: Final = 32_000_000
+"""Of the documents of all these messages."""
 
 
 class Outbox:
@@ -62,17 +64,32 @@ class Outbox:
                 self._held.append(Delivery(self._last, *one, now_s, 0, now_s, WAITING, ""))
             self._bound()
             if await self._flush():
-                await self._history.run(lambda file: records.remove_old(file, now_s))
+                await self._remove_old(now_s)
+
+    async def _remove_old(self, now_s: int) -> None:
+        """Remove what is too old; what was decided is kept, whatever comes of it."""
+        try:
+            await self._history.run(lambda file: records.remove_old(file, now_s))
+        except sqlite3.Error as error:
+            log.error("old alerts not removed path=%s reason=%s", self._history.path, error)
+            self.fault = str(error)
 
     def _bound(self) -> None:
+        """Drop the oldest where there are too many: messages that are over first, then those that wait."""
         if len(self._events) > _MOST:
             log.error("events lost count=%d reason=too many", len(self._events) - _MOST)
             del self._events[:-_MOST]
-        while len(self._held) > _MOST:
-            done = (at for at, one in enumerate(self._held) if one.state != WAITING)
-            lost = self._held.pop(next(done, 0))
-            if lost.state == WAITING:
-                log.error("message lost channel=%s key=%s reason=too many", lost.channel, lost.key)
+        characters = sum(len(one.document) for one in self._held)
+        dropped: set[int] = set()
+        for one in sorted(self._held, key=lambda one: one.state == WAITING):
+            if len(self._held) - len(dropped) <= _MOST and characters <= _MOST_CHARACTERS:
+                break
+            dropped.add(one.number)
+            characters -= len(one.document)
+        waiting = sum(one.state == WAITING and one.number in dropped for one in self._held)
+        if waiting:
+            log.error("messages lost count=%d reason=too many", waiting)
+        self._held = [one for one in self._held if one.number not in dropped]
 
     async def use(self, channels: Sequence[str]) -> None:
         """Give up the messages of other channels."""
@@ -107,7 +124,8 @@ class Outbox:
                 one._replace(**result._asdict()) if one.number == number else one
                 for one in self._held
             ]
-            await self._flush()
+            if not self.fault:  # else the next look tries again, with all that waits
+                await self._flush()
 
     async def _flush(self) -> bool:
         """Write what waits in memory; return whether the file took it."""

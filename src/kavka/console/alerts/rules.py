@@ -27,6 +27,7 @@ subjects: "1"
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ _RULE: Final = (
 _SUBJECTS: Final = ("groups", "topics", "brokers", "pipelines", "certificates")
 _WINDOW: Final = ("name", "days", "from", "to", "timezone", "alerts", "subjects")
 _STALE_MS: Final = 300_000
+_KEY: Final = re.compile(rf"\ufeff? *['\"]?({'|'.join(_FILE)})['\"]? *:")
+"""The beginning of a line that begins with a key of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,9 @@ def without_channels(text: str) -> str:
     document = located(text)
     starts = sorted(document.lines.values())
     lines = text.splitlines(keepends=True)
-    if len(set(starts)) < len(starts):
+    if any(_KEY.match(lines[line - 1]) is None for line in starts) or len(set(starts)) < len(
+        starts
+    ):
         return ""
     begin = document.lines.get("channels")
     if begin is None:
@@ -437,7 +442,9 @@ def _number(
     most = 1 if condition.measure == "share" else math.inf
     if condition.measure == "share" and isinstance(value, str) and value.strip().endswith("%"):
         with suppress(ValueError):
-            return float(value.strip()[:-1]) / 100
+            share = float(value.strip()[:-1]) / 100
+            if 0 <= share <= most:
+                return share
     if condition.measure == "duration" and isinstance(value, str):
         with suppress(ValueError):
             return duration_ms(value) / 1000

@@ -13,6 +13,7 @@ OUTCOMES: Final[dict[str, str]] = {
     "change it": "更改",
     "it keeps the value of its own": "保留自己的值",
     "the broker does not list it": "Broker 未列出此配置",
+    "{name} has no new value.": "{name} 没有新值。",
     "{name} is a secret: give it as `secret`, which is on no page.": (
         "{name} 是机密：请以 `secret` 提交，任何页面都不会显示。"
     ),

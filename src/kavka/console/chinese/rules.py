@@ -13,6 +13,7 @@ RULES: Final[dict[str, str]] = {
     "not valid YAML: {reason}": "不是有效的 YAML：{reason}",
     "not valid YAML: it is nested too deeply": "不是有效的 YAML：嵌套过深",
     "not valid YAML: an anchor that holds itself": "不是有效的 YAML：锚点包含自身",
+    "not valid YAML: a value does not fit its tag": "不是有效的 YAML：值与其标签不符",
     "not valid YAML: a text has half of a character": "不是有效的 YAML：文本中有半个字符",
     "it has more than {most:,} values, with those of aliases": "包括别名展开的值在内，值超过 {most:,} 个",
     "{key!r} stands twice": "{key!r} 出现了两次",

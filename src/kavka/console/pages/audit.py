@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kavka.client.admin.admin import Admin
-from kavka.client.admin.configs import ConfigResource, ResourceType
 from kavka.client.consumer.batches import ConsumerRecord
-from kavka.console.pages.brokers import SEARCH
+from kavka.console.pages.brokers import SEARCH, settings_or_error
 from kavka.console.pages.messages import newest_of
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.search import Bounds
@@ -18,7 +17,6 @@ from kavka.console.sentences import NOTHING, Sentence, say
 from kavka.console.subject import Page, Services
 from kavka.console.views.messages import SilentPartitions
 from kavka.console.views.paging import searched
-from kavka.errors import KafkaError
 
 EVENTS = ("denied", "administrative", "authenticated", "authentication_failed", "dropped")
 _SETTING = "kavka.audit.topic"
@@ -116,28 +114,25 @@ def _keep(arguments: Arguments) -> Callable[[ConsumerRecord], bool]:
 
 
 async def _topic(services: Services) -> tuple[str, Sentence]:
-    """Return the topic of the audit, or why there is none."""
-
-    async def ask(admin: Admin) -> str | None:
-        brokers = (await admin.describe_cluster()).brokers
-        wanted = {
-            ConfigResource(ResourceType.BROKER, str(b.broker_id)): [_SETTING] for b in brokers
-        }
-        for entries in (await admin.describe_configs(wanted)).values():
-            if isinstance(entries, KafkaError):
-                raise entries
+    """Return the topic of the audit, or why there is none. Raise the error of a broker that may have one."""
+    cluster = await services.cluster.ask(lambda admin: admin.describe_cluster())
+    answers = await asyncio.gather(
+        *(settings_or_error(services, one.broker_id, [_SETTING]) for one in cluster.brokers)
+    )
+    failed = [one for one in answers if isinstance(one, Exception)]
+    for entries in answers:
+        if not isinstance(entries, Exception):
             for entry in entries:
                 if entry.name == _SETTING and entry.value:
-                    return entry.value
-        return None
-
-    found = await services.cluster.ask(ask)
+                    return entry.value, NOTHING
+    if failed:  # it may be the one that has the setting
+        raise failed[0]
     note = say(
         "The brokers write no audit into a topic. kavka's brokers do with the settings kavka.audit.log and "
         "kavka.audit.topic; Apache Kafka's have none. Name a topic that another program writes in the same form, if "
         "there is one."
     )
-    return (found, NOTHING) if found else ("", note)
+    return "", note
 
 
 async def _load(services: Services, arguments: Arguments) -> AuditList:

@@ -7,6 +7,7 @@ from typing import Final
 
 from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.console.failures import bad_request, not_found
+from kavka.console.pages.brokers import settings_or_error
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import NOTHING, Sentence, as_is, say
 from kavka.console.subject import Action, Outcome, Page, Services
@@ -28,14 +29,16 @@ async def _load(services: Services, arguments: Arguments) -> BrokerSettingChange
     brokers = await _brokers(services, target)
     first, defaults = await asyncio.gather(
         _first(services, brokers),
-        _entries(services, ConfigResource(ResourceType.BROKER, "")) if target == _ALL else _none(),
+        settings_or_error(services, "") if target == _ALL else _none(),
     )
     if isinstance(defaults, Exception):
         raise defaults
     entry = next((one for one in first if one.name == name), None)
     level = defaults if target == _ALL else [one for one in first if one.source == OWN]
     hidden = is_sensitive(name, entry)
-    is_planned = bool(name) and not hidden and bool(arguments.text("value") or _is_reset(arguments))
+    _hide_value(arguments, is_secret=hidden)
+    is_change = arguments.is_given("value") or _is_reset(arguments)
+    is_planned = bool(name) and not hidden and is_change
     found = {}
     if is_planned:
         found = dict(zip(brokers, await _of_each(services, brokers, name), strict=True))
@@ -57,6 +60,13 @@ async def _load(services: Services, arguments: Arguments) -> BrokerSettingChange
         plan=planned_values(found, views, value, of_all=target == _ALL),
         refused=await _refusal(services, arguments) if is_planned else NOTHING,
     )
+
+
+def _hide_value(arguments: Arguments, *, is_secret: bool) -> None:
+    if is_secret:
+        arguments.hide("value")
+    else:
+        arguments.show("value")
 
 
 async def _none() -> list[ConfigEntry]:
@@ -84,30 +94,11 @@ async def _brokers(services: Services, target: str) -> list[int]:
     return [int(target)]
 
 
-async def _entries(
-    services: Services, resource: ConfigResource, name: str = ""
-) -> list[ConfigEntry] | Exception:
-    """Return the settings of a resource, all or one; its error where it does not answer."""
-    part_ms = services.cluster.options.part_ms
-    try:
-        found = await services.cluster.ask(
-            lambda admin: admin.describe_configs(
-                {resource: [name] if name else None},
-                include_synonyms=True,
-                include_documentation=not name,
-                timeout_ms=part_ms,
-            )
-        )
-    except OSError as error:
-        return error
-    return found[resource]
-
-
 async def _first(services: Services, brokers: list[int], name: str = "") -> list[ConfigEntry]:
     """Return the settings of the first broker that answers. Raise what the last one has for an answer."""
     found: list[ConfigEntry] | Exception = OSError("no broker is in the cluster")
     for broker in brokers:
-        found = await _entries(services, ConfigResource(ResourceType.BROKER, str(broker)), name)
+        found = await settings_or_error(services, broker, [name] if name else None)
         if not isinstance(found, Exception):
             return found
     assert isinstance(found, Exception)
@@ -117,8 +108,7 @@ async def _first(services: Services, brokers: list[int], name: str = "") -> list
 async def _of_each(
     services: Services, brokers: list[int], name: str
 ) -> list[ConfigEntry | Exception | None]:
-    resources = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
-    answers = await asyncio.gather(*(_entries(services, one, name) for one in resources))
+    answers = await asyncio.gather(*(settings_or_error(services, one, [name]) for one in brokers))
     return [
         answer
         if isinstance(answer, Exception)
@@ -151,14 +141,19 @@ async def _alter(services: Services, arguments: Arguments) -> Outcome:
     target, name = arguments.path["broker"], arguments.text("name").strip()
     if not name:
         raise bad_request(say("name is missing: the setting to change."))
+    arguments.hide("value")  # until it is known to be no secret
     brokers = await _brokers(services, target)
     entry = next((one for one in await _first(services, brokers, name) if one.name == name), None)
     hidden = is_sensitive(name, entry)
     value = arguments.text("secret" if hidden else "value")
+    _hide_value(arguments, is_secret=hidden)
     if hidden and arguments.text("value"):
         raise bad_request(
             say("{name} is a secret: give it as `secret`, which is on no page.", name=name)
         )
+    is_new = bool(value) if hidden else arguments.is_given("value")
+    if not is_new and not _is_reset(arguments):
+        raise bad_request(say("{name} has no new value.", name=name))
     refusal = say("The setting was not changed: the confirmation is not {target}.", target=target)
     arguments.confirm(target, refusal, say("change it"))
     resource, change = _resource(arguments), _change(arguments, value)

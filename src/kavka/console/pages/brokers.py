@@ -105,6 +105,29 @@ async def settings_or_reason(
     return ([], str(answer)) if isinstance(answer, KafkaError) else (answer, "")
 
 
+async def settings_or_error(
+    services: Services, broker: int | str, names: Sequence[str] | None = None
+) -> list[ConfigEntry] | Exception:
+    """Return settings of a broker, all by default; those of no broker ("") hold for all.
+
+    One that fails, or does not answer in its part of the time, has its error in place of them.
+    """
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    part_ms = services.cluster.options.part_ms
+    try:
+        found = await services.cluster.ask(
+            lambda admin: admin.describe_configs(
+                {resource: names},
+                include_synonyms=True,
+                include_documentation=names is None,
+                timeout_ms=part_ms,
+            )
+        )
+    except OSError as error:
+        return error
+    return found[resource]
+
+
 SEARCH = Parameter("search", "text", "Words that a name has, in any case.")
 CHANGED = Parameter("changed", "flag", "Only settings that are not the default.", "false")
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kavka.client.admin.admin import Admin
-from kavka.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from kavka.client.admin.placement_plans import RacksMissing, TooFewBrokers, proposed_assignment
 from kavka.client.admin.reassignments import Reassignment
 from kavka.client.admin.replication_throttles import (
@@ -21,7 +20,7 @@ from kavka.client.admin.replication_throttles import (
 from kavka.client.admin.topics import TopicDescription
 from kavka.client.metadata import BrokerAddress
 from kavka.console.failures import Failure, Refused, bad_request, not_found
-from kavka.console.pages.brokers import log_dirs_or_reasons
+from kavka.console.pages.brokers import log_dirs_or_reasons, settings_or_error
 from kavka.console.pages.topics import PAGE
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import NOTHING, Sentence, as_is, say
@@ -290,20 +289,11 @@ async def _load_moves(services: Services, arguments: Arguments) -> MoveList:
 
 async def _throttled(services: Services, brokers: list[int]) -> tuple[list[int], str]:
     """Return the brokers with a throttle for moves, or why the console does not see it."""
-    part_ms = services.cluster.options.part_ms
-
-    async def ask(broker: int) -> list[ConfigEntry] | Exception:
-        resource = ConfigResource(ResourceType.BROKER, str(broker))
-        try:
-            found = await services.cluster.ask(
-                lambda admin: admin.describe_configs({resource: BROKER_RATES}, timeout_ms=part_ms)
-            )
-        except OSError as error:  # the others' throttles are known even so
-            return error
-        return found[resource]
-
+    answers = await asyncio.gather(
+        *(settings_or_error(services, broker, BROKER_RATES) for broker in brokers)
+    )
     throttled, note = [], ""
-    for broker, entries in zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True):
+    for broker, entries in zip(brokers, answers, strict=True):
         if isinstance(entries, Exception):
             note = note or f"broker {broker}: {entries}"
         elif any(entry.value and not entry.is_default for entry in entries):

@@ -172,7 +172,8 @@ async def _save(services: Services, arguments: Arguments) -> Outcome:
     await _edit(services, arguments, name, entry)
     alert = str(entry.get("alert", ""))
     if arguments.flag("check"):
-        filled = {"rule": name, **_fields(arguments)}
+        # With the version: a file that changes before the next step is not written.
+        filled = {"rule": name, "version": arguments.text("version"), **_fields(arguments)}
         query = urlencode({field: text for field, text in filled.items() if text})
         message = say("The rule {alert} is right; nothing was written.", alert=alert)
         return Outcome(message, f"/alerts/rule?{query}")

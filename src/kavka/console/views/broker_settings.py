@@ -13,6 +13,7 @@ from kavka.console.views.settings import SettingView
 
 OWN: Final = 2
 """The source of a value that one broker has by a dynamic setting; that of all brokers is 3."""
+_OF_LISTENER: Final = "listener.name."
 _SECRET: Final = re.compile(r"password|secret|jaas\.config|keystore\.key|credential", re.IGNORECASE)
 
 
@@ -51,8 +52,15 @@ class BrokerSettingChange:
 
 
 def is_sensitive(name: str, entry: ConfigEntry | None) -> bool:
-    """Return whether a setting's value is a secret; one that the brokers do not list may be one by its name."""
-    return _SECRET.search(name) is not None if entry is None else entry.is_sensitive
+    """Return whether a setting's value is a secret.
+
+    Brokers take settings that they do not know, for plug-ins, and hide their values. Those of one listener are not
+    listed before they have a value, and are known by their names.
+    """
+    if entry is not None:
+        return entry.is_sensitive
+    is_known = name == "" or name.startswith(_OF_LISTENER)
+    return _SECRET.search(name) is not None if is_known else True
 
 
 def planned_values(
