@@ -17,13 +17,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from kavka.files import replace_file
 from kavka.ids import TopicPartition
 from kavka.pipelines.checkpoints import (
     BACKFILL_STATE,
     Checkpoints,
     last_number,
     replace_batch,
-    replace_file,
     topic_offsets,
     uncommitted,
     with_sources,
@@ -308,7 +308,7 @@ class _BackfillState:
         self._path.unlink()
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        replace_file(self._path, json.dumps(value), self._path.with_suffix(".new"))
+        replace_file(self._path, json.dumps(value).encode(), self._path.with_suffix(".new"))
 
     def _folder(self, flow: FlowDefinition) -> Path:
         folder = self._checkpoints.of(flow)

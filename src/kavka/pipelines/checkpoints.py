@@ -9,12 +9,12 @@ each source of the query.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kavka.files import replace_file
 from kavka.pipelines.definitions import FlowDefinition
 from kavka.pipelines.project import PipelineError
 from kavka.spark.offsets import Offsets, from_json
@@ -124,21 +124,7 @@ def replace_batch(folder: Path, batch: BatchOffsets) -> None:
     """
     path = folder / "offsets" / str(batch.batch_id)
     path.with_name(f".{batch.batch_id}.crc").unlink(missing_ok=True)
-    replace_file(path, batch.text(), path.with_name(f".{batch.batch_id}.kavka"))
-
-
-def replace_file(path: Path, text: str, temporary: Path) -> None:
-    """Replace a file as a whole, on the disk when this returns: what follows relies on it also after a power cut."""
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    replace_file(path, batch.text().encode(), path.with_name(f".{batch.batch_id}.kavka"))
 
 
 def with_sources(batch: BatchOffsets, sources: Sequence[str]) -> BatchOffsets:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from kavka.client.offset_stores.stored_offsets import OffsetsTaken
 from kavka.core.topic_partitions import nest_by_topic
+from kavka.files import replace_file
 from kavka.ids import TopicPartition
 
 _TRY_S: Final = 0.05
@@ -197,15 +198,4 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _replace_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a file as a whole: after a crash there is the old one or the new one."""
-    made = path.with_name(f"{path.name}.new")
-    with made.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    replace_file(path, json.dumps(content).encode(), path.with_name(f"{path.name}.new"))

@@ -13,6 +13,7 @@ from kavka.console.alerts.editing import CannotEdit, edited
 from kavka.console.alerts.located import Problem
 from kavka.console.alerts.rules import parse
 from kavka.console.sentences import say
+from kavka.files import move_synced, write_synced
 
 
 class ChangedMeanwhile(Exception):
@@ -61,24 +62,16 @@ def edit(
 
 
 def _replace(path: Path, data: bytes, digest: str) -> None:
-    """Replace a file at once: a reader finds the old one or the new one, after a power cut as well."""
+    """Replace a file by one with its owner and mode, unless it has changed. Raise ChangedMeanwhile, OSError."""
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     status = path.stat()
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            with suppress(PermissionError):  # only root gives a file to another
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-            os.fchmod(file.fileno(), status.st_mode & 0o777)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(new, data, 0o600)
+        with suppress(PermissionError):  # only root gives a file to another
+            os.chown(new, status.st_uid, status.st_gid)
+        new.chmod(status.st_mode & 0o777)
         if digest_of(path.read_bytes()) != digest:
             raise ChangedMeanwhile
-        os.replace(new, path)
+        move_synced(new, path)
     finally:
         new.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
