@@ -34,7 +34,7 @@ def test_keys_and_headers_that_are_cut_say_so(cluster: Cluster, pages: TestClien
 def test_all_messages_that_wait_for_a_channel_are_counted() -> None:
     file = HistoryFile(None, 1 << 30, 10)
     new = [NewDelivery(name, str(n), "{}") for n in range(300) for name in ("a", "b")]
-    records.keep(file, 1, {}, [], new)
+    records.write(file, {}, [], [records.waiting(0, one, 1) for one in new], {})
     records.write(file, None, [], [], {1: records.Result(records.DELIVERED, 1, 0, "HTTP 200")})
     found = records.of_channels(file)
     assert {name: waiting for name, (waiting, _) in found.items()} == {"a": 299, "b": 300}

@@ -138,7 +138,8 @@ def test_alerts_go_on_when_the_clock_is_set_back() -> None:
 
 def test_messages_are_not_kept_back_when_the_clock_is_set_back() -> None:
     file = HistoryFile(None, 1 << 30, 10)
-    records.keep(file, BEGIN, {}, [], [NewDelivery("hook", "k", "{}")])
+    one = records.waiting(0, NewDelivery("hook", "k", "{}"), BEGIN)
+    records.write(file, {}, [], [one], {})
     records.write(file, None, [], [], {1: Result(records.WAITING, 1, BEGIN + 600, "")})
     found = records.oldest(file, "hook")
     assert found is not None

@@ -226,7 +226,7 @@ def test_alerts_that_a_file_kept_are_said_in_chinese() -> None:
     )
     change = Change("firing", "r", "g", state, 1, True, False)
     file = HistoryFile(None, 1 << 20, 10)
-    records.keep(file, 1, {Key("r", "g"): state}, [alert_of(change, None, "")], [])
+    records.write(file, {Key("r", "g"): state}, [(1, alert_of(change, None, ""))], [], {})
     [[alert], _] = records.events(file, 1, 10)
     assert alert.sentence == said
     assert isinstance(alert.sentence, Sentence)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -16,14 +16,12 @@ from kavka.client.admin.admin import Admin
 from kavka.client.admin.topics import TopicDescription
 from kavka.client.config import ADMIN, CONSUMER, PRODUCER
 from kavka.client.consumer.consumer import Consumer
-from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.producer.producer import Producer
 from kavka.client.setting_names import settings_for
 from kavka.console.failures import Failure, Refused
 from kavka.console.options import ConsoleOptions
 from kavka.console.sentences import say
 from kavka.errors import KafkaError
-from kavka.ids import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -115,18 +113,6 @@ class ClusterConnection:
             if limit.expired():
                 raise TimeoutError(f"no answer in {limit_ms} ms") from error
             raise
-
-    async def offsets(self, keys: Sequence[TopicPartition], spec: int) -> dict[TopicPartition, int]:
-        """Return one offset of each partition, by `OffsetSpec` or a time in ms. Raise as `ask`, and the first error."""
-        if not keys:
-            return {}
-        found = await self.ask(lambda admin: admin.list_offsets(dict.fromkeys(keys, spec)))
-        offsets = {}
-        for key, answer in found.items():
-            if not isinstance(answer, OffsetAndTimestamp):
-                raise answer
-            offsets[key] = answer.offset
-        return offsets
 
     async def topics(self) -> dict[str, TopicDescription]:
         """Return all topics, as of two seconds ago at most; those that ask at the same time share one request."""

@@ -143,12 +143,6 @@ class ScopedCluster:
             return await self._cluster.ask(call)
         return await self._cluster.ask(lambda admin: call(ScopedAdmin(admin, user)))
 
-    async def offsets(self, keys: Sequence[TopicPartition], spec: int) -> dict[TopicPartition, int]:
-        """Return one offset of each partition."""
-        for key in keys:
-            self._require(key.topic)
-        return await self._cluster.offsets(keys, spec)
-
     async def topics(self) -> dict[str, TopicDescription]:
         """Return the topics that the user may see."""
         found = await self._cluster.topics()

@@ -94,7 +94,9 @@ def edited(text: str, name: str, entry: Mapping[str, Any] | None) -> str:
         after = located(made)
     except BadYaml as error:
         raise CannotEdit(error.problem.sentence) from error
-    wanted = _changed(list(before.get("rules") or []), place, entry)
+    wanted = _changed(
+        list(before.get("rules") or []), place, [] if entry is None else [dict(entry)]
+    )
     if after is None or {**after, "rules": None} != {**before, "rules": None}:
         raise _unknown_form()
     if list(after.get("rules") or []) != wanted:
@@ -102,11 +104,11 @@ def edited(text: str, name: str, entry: Mapping[str, Any] | None) -> str:
     return made
 
 
-def _changed(rules: list[Any], place: int | None, entry: Mapping[str, Any] | None) -> list[Any]:
-    new = [] if entry is None else [dict(entry)]
+def _changed(items: list[Any], place: int | None, new: list[Any]) -> list[Any]:
+    """Return items with new ones in the place of one, or behind the last."""
     if place is None:
-        return rules + new
-    return rules[:place] + new + rules[place + 1 :]
+        return items + new
+    return items[:place] + new + items[place + 1 :]
 
 
 def _unknown_form() -> CannotEdit:
@@ -142,7 +144,7 @@ def _edited(text: str, place: int | None, entry: Mapping[str, Any] | None) -> st
     if "#" in _between(text, value, items):  # a comment, which would be lost
         raise _unknown_form()
     blocks = [[text[one.start_mark.index : one.end_mark.index]] for one in items]
-    blocks = _changed_blocks(blocks, place, lines)
+    blocks = _changed(blocks, place, [lines] if lines else [])
     indent = key.start_mark.column + 2
     made = "".join(line_end + _indented(block, indent, line_end) for block in blocks)
     begin = text[: key.end_mark.index] + ":"
@@ -154,13 +156,6 @@ def _between(text: str, whole: Any, items: list[Any]) -> str:
     ends = [whole.start_mark.index, *(one.end_mark.index for one in items)]
     starts = [*(one.start_mark.index for one in items), whole.end_mark.index]
     return "".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _changed_blocks(
-    blocks: list[list[str]], place: int | None, lines: list[str]
-) -> list[list[str]]:
-    new = [lines] if lines else []
-    return blocks + new if place is None else blocks[:place] + new + blocks[place + 1 :]
 
 
 def _in_block(text: str, items: list[Any], place: int | None, lines: list[str], end: str) -> str:

@@ -61,7 +61,7 @@ class Outbox:
             self._events += [(now_s, event) for event in events]
             for one in new:
                 self._last -= 1
-                self._held.append(Delivery(self._last, *one, now_s, 0, now_s, WAITING, ""))
+                self._held.append(records.waiting(self._last, one, now_s))
             self._bound()
             if await self._flush():
                 await self._remove_old(now_s)

@@ -73,16 +73,9 @@ def read_states(file: HistoryFile) -> dict[Key, State]:
     return {Key(rule, subject): State.from_json(state) for rule, subject, state in rows}
 
 
-def keep(
-    file: HistoryFile,
-    now_s: int,
-    states: dict[Key, State],
-    events: Sequence[Alert],
-    deliveries: Sequence[NewDelivery],
-) -> None:
-    """Keep the states, and the events and messages of one look."""
-    new = [Delivery(0, *one, now_s, 0, now_s, WAITING, "") for one in deliveries]
-    write(file, states, [(now_s, event) for event in events], new, {})
+def waiting(number: int, new: NewDelivery, now_s: int) -> Delivery:
+    """Return a message for which no attempt was made."""
+    return Delivery(number, *new, now_s, 0, now_s, WAITING, "")
 
 
 def write(

@@ -68,12 +68,13 @@ async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
     if not row.is_live:
         return BrokerView(row, [], [], say("The broker is not in the cluster."), search, changed)
     part_ms = services.cluster.options.part_ms
-    (answers, (entries, note)) = await asyncio.gather(
+    answers, settings = await asyncio.gather(
         services.cluster.ask(
             lambda admin: admin.describe_log_dirs([int(text)], timeout_ms=part_ms)
         ),
-        settings_or_reason(services, ConfigResource(ResourceType.BROKER, text)),
+        settings_or_error(services, text),
     )
+    entries, note = ([], str(settings)) if isinstance(settings, Exception) else (settings, "")
     answer = answers[BrokerId(int(text))]
     return BrokerView(
         broker=row,
@@ -83,26 +84,6 @@ async def _load_one(services: Services, arguments: Arguments) -> BrokerView:
         search=search,
         changed=changed,
     )
-
-
-async def settings_or_reason(
-    services: Services, resource: ConfigResource
-) -> tuple[list[ConfigEntry], str]:
-    """Return the settings of a topic or a broker, or why the console does not see them: a broker may not answer."""
-    is_of_broker = resource.type == ResourceType.BROKER
-    timeout_ms = services.cluster.options.part_ms if is_of_broker else None
-    try:
-        found = await services.cluster.ask(
-            lambda admin: admin.describe_configs(
-                [resource], include_synonyms=True, include_documentation=True, timeout_ms=timeout_ms
-            )
-        )
-    except OSError as error:
-        if not is_of_broker:
-            raise
-        return [], str(error)
-    answer = found[resource]
-    return ([], str(answer)) if isinstance(answer, KafkaError) else (answer, "")
 
 
 async def settings_or_error(

@@ -116,7 +116,7 @@ async def _partitions(
     return topic, [wanted]
 
 
-class _Asked:
+class _TopicOffsets:
     """Offsets of a topic's partitions, and why those are missing that did not say them."""
 
     def __init__(self, services: Services, topic: TopicDescription, partitions: list[int]) -> None:
@@ -154,9 +154,24 @@ class _Asked:
             raise self._errors[0]
         return {p: starts[p] for p in sorted(both)}, {p: ends[p] for p in both}
 
+    async def search(
+        self,
+        consumer: Consumer,
+        windows: list[Window],
+        keep: Callable[[ConsumerRecord], bool],
+        bounds: Bounds,
+        *,
+        newest: bool,
+    ) -> Found:
+        """Search windows of the topic, and name the partitions that said no offsets. Raise as `search`."""
+        name, silent, leaders = self._topic.name, self.silent, self.leaders
+        return await search(
+            consumer, name, windows, keep, bounds, newest=newest, silent=silent, leaders=leaders
+        )
+
 
 async def _windows(
-    asked: _Asked, arguments: Arguments, bounds: Bounds
+    asked: _TopicOffsets, arguments: Arguments, bounds: Bounds
 ) -> tuple[list[Window], bool]:
     """Return where to look, and whether the newest are wanted."""
     start = arguments.text("start")
@@ -204,33 +219,20 @@ class Searched:
 
 async def find(services: Services, arguments: Arguments, size_bytes: int) -> Searched:
     """Search as the page of messages does. Raise Refused, KafkaError, OSError."""
-    topic, wanted = arguments.path["topic"], _filter(arguments)
+    wanted = _filter(arguments)
     keep = _matcher(services, wanted)
     description, partitions = await _partitions(services, arguments)
-    asked = _Asked(services, description, partitions)
+    asked = _TopicOffsets(services, description, partitions)
     found_bound = arguments.number("limit")
     scan = arguments.number("scan") if not wanted.is_empty else _SCAN_WITHOUT_FILTER
     bounds = Bounds(found_bound, max(scan, found_bound), size_bytes)
     windows, newest = await _windows(asked, arguments, bounds)
     async with _reader(services, arguments) as consumer:
-
-        async def read() -> Found:
-            return await search(
-                consumer,
-                topic,
-                windows,
-                keep,
-                bounds,
-                newest=newest,
-                silent=asked.silent,
-                leaders=asked.leaders,
-            )
-
-        found = await read()
+        found = await asked.search(consumer, windows, keep, bounds, newest=newest)
         if keep.not_learned and services.registry is not None:
             registry, missing = services.registry, set(keep.not_learned)
             await registry.in_thread(lambda: registry.learn(missing))
-            found = await read()
+            found = await asked.search(consumer, windows, keep, bounds, newest=newest)
     return Searched(len(description.partitions), windows, found, newest)
 
 
@@ -275,20 +277,11 @@ async def newest_of(
 ) -> Found:
     """Return the newest records of a topic that are kept. Raise Refused, KafkaError, OSError."""
     known = await describe(services, topic)
-    asked = _Asked(services, known, [part.partition for part in known.partitions])
+    asked = _TopicOffsets(services, known, [part.partition for part in known.partitions])
     starts, ends = await asked.bounds()
     windows = newest_windows(starts, ends, {}, max(bounds.records // max(len(starts), 1), 1))
     async with services.cluster.consumer(auto_offset_reset="none") as consumer:
-        return await search(
-            consumer,
-            topic,
-            windows,
-            keep,
-            bounds,
-            newest=True,
-            silent=asked.silent,
-            leaders=asked.leaders,
-        )
+        return await asked.search(consumer, windows, keep, bounds, newest=True)
 
 
 # One record
@@ -304,7 +297,7 @@ async def record_at(services: Services, arguments: Arguments) -> ConsumerRecord:
             say("Topic {topic} has no partition {partition}.", topic=topic, partition=partition),
             say("Look at the topic."),
         )
-    starts, ends = await _Asked(services, known, [partition]).bounds()
+    starts, ends = await _TopicOffsets(services, known, [partition]).bounds()
     if partition not in starts:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
     gone = not_found(

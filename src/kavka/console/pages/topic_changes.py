@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kavka.client.admin.configs import AlterOp, ConfigOp, ConfigResource, ResourceType
+from kavka.client.admin.configs import AlterOp, ConfigEntry, ConfigOp, ConfigResource, ResourceType
 from kavka.client.admin.topics import NewTopic
 from kavka.console.failures import bad_request
-from kavka.console.pages.brokers import CHANGED, SEARCH, settings_or_reason
+from kavka.console.pages.brokers import CHANGED, SEARCH
 from kavka.console.pages.topics import PAGE, PROBLEMS, TOPIC_PATH, describe, load_topic
 from kavka.console.parameters import Arguments, Parameter
 from kavka.console.sentences import Sentence, as_is, say
@@ -40,7 +40,7 @@ async def _load_settings(services: Services, arguments: Arguments) -> TopicSetti
         arguments.text("name"),
     )
     await describe(services, topic)
-    entries, note = await settings_or_reason(services, _resource(topic))
+    entries, note = await _settings(services, topic)
     every = setting_views(entries, "", changed=False)
     return TopicSettings(
         topic=topic,
@@ -50,6 +50,18 @@ async def _load_settings(services: Services, arguments: Arguments) -> TopicSetti
         changed=changed,
         edit=next((setting for setting in every if setting.name == name), None),
     )
+
+
+async def _settings(services: Services, topic: str) -> tuple[list[ConfigEntry], str]:
+    """Return the settings of a topic, or why the console does not see them."""
+    resource = _resource(topic)
+    found = await services.cluster.ask(
+        lambda admin: admin.describe_configs(
+            [resource], include_synonyms=True, include_documentation=True
+        )
+    )
+    answer = found[resource]
+    return ([], str(answer)) if isinstance(answer, KafkaError) else (answer, "")
 
 
 def _resource(topic: str) -> ConfigResource:
