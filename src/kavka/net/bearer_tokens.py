@@ -235,32 +235,23 @@ def _connected(
     return made
 
 
-class _Http(HTTPHandler):
-    """Opens http addresses with a timeout for reading."""
+class _Opener(HTTPSHandler, HTTPHandler):
+    """Opens addresses of both schemes with a timeout for reading."""
 
     def __init__(self, read_timeout_s: float) -> None:
         super().__init__()
-        self._connect = partial(_connected, _Connection, read_timeout_s)
+        self._read_timeout_s = read_timeout_s
 
     def http_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(self._connect, request)
-
-
-class _Https(HTTPSHandler):
-    """Opens https addresses alike."""
-
-    def __init__(self, read_timeout_s: float) -> None:
-        super().__init__()
-        self._connect = partial(_connected, _TlsConnection, read_timeout_s)
+        return self.do_open(partial(_connected, _Connection, self._read_timeout_s), request)
 
     def https_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(self._connect, request)
+        return self.do_open(partial(_connected, _TlsConnection, self._read_timeout_s), request)
 
 
 def _post(request: Request, endpoint: TokenEndpoint) -> dict[str, Any]:
     """Return the endpoint's answer. Raise SaslError for a refusal, OSError when it is not reached."""
-    read_timeout_s = endpoint.read_timeout_s
-    opener = build_opener(_NoRedirect, _Http(read_timeout_s), _Https(read_timeout_s))
+    opener = build_opener(_NoRedirect, _Opener(endpoint.read_timeout_s))
     try:
         # The scheme was checked.
         with opener.open(request, timeout=endpoint.connect_timeout_s) as response:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from kavka.pipelines.broker_checks import BrokerChecks
 from kavka.pipelines.checkpoints import Checkpoints
-from kavka.pipelines.definitions import BadDefinition, Definitions, Finding, Location
+from kavka.pipelines.definitions import (
+    BadDefinition,
+    Definitions,
+    Finding,
+    Location,
+    with_class,
+)
 from kavka.pipelines.errors import query_failure
 from kavka.pipelines.project import DEFAULTS_NAME, Project
 from kavka.pipelines.run import Refresh, register, update
@@ -97,8 +103,7 @@ def _failure_findings(
             )
     if findings:
         return findings
-    kind = "" if type(error).__module__.startswith("pyspark") else f"{type(error).__name__}: "
-    return [Finding(Location(project.spec_path.name), f"{kind}{text}")]
+    return [Finding(Location(project.spec_path.name), with_class(error, text))]
 
 
 # Options

@@ -180,6 +180,12 @@ def recording_registry(
     return RecordingRegistry(spark, graph_id)
 
 
+def with_class(error: Exception, text: str) -> str:
+    """Return the text of an error behind the name of its class; the text alone of one of Spark's."""
+    is_sparks = type(error).__module__.startswith("pyspark")
+    return text if is_sparks else f"{type(error).__name__}: {text}"
+
+
 class BadDefinition(PipelineError):
     """A file of the project cannot be loaded, or Spark refuses what is in it; the cause has the stack."""
 
@@ -187,8 +193,7 @@ class BadDefinition(PipelineError):
         """Say where it is, and the reason."""
         self.at = at
         text = error.msg if isinstance(error, SyntaxError) else query_failure(str(error))
-        is_sparks = type(error).__module__.startswith("pyspark")
-        self.reason = text if is_sparks else f"{type(error).__name__}: {text}"
+        self.reason = with_class(error, text)
         super().__init__(f"{at}: {self.reason}")
 
 
@@ -320,9 +325,8 @@ def sql_definitions(text: str, file: str) -> tuple[list[OutputDefinition], list[
     outputs, flows = [], []
     matches = list(_SQL_OUTPUT.finditer(text))
     ends = [*(match.start() for match in matches[1:]), len(text)]
-    for match, end in zip(
-        matches, ends, strict=False
-    ):  # a file that creates nothing has an end, too
+    # A file that creates nothing has an end, too.
+    for match, end in zip(matches, ends, strict=False):
         kind = " ".join(match["kind"].upper().split())
         start = match.start() + len(match[0]) - len(match[0].lstrip())
         at = Location(file, text.count("\n", 0, start) + 1)

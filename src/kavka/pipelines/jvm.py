@@ -149,9 +149,8 @@ class JvmWatch:
         with self._lock:
             for client in self._clients:
                 client._channel.close()
-                client._closed = (
-                    True  # else the client asks the server to clean up at the interpreter's end
-                )
+                # Else the client asks the server to clean up at the interpreter's end.
+                client._closed = True
 
 
 def forget_jvm() -> None:

@@ -37,9 +37,8 @@ def _stands_without_quotes(topic: str, text: str) -> bool:
 
 def show_tables(topics: Iterable[str]) -> str:
     """Return a query whose rows are the topics, and the tables and views that statements have made."""
-    names = ", ".join(
-        f"'{topic}'" for topic in topics
-    )  # letters, digits, dots, dashes, underscores
+    # A topic's name has letters, digits, dots, dashes and underscores.
+    names = ", ".join(f"'{topic}'" for topic in topics)
     return (
         f"select distinct name from (select unnest([{names}]::varchar[]) as name union all "
         "select table_name from information_schema.tables) order by name"

@@ -67,10 +67,11 @@ class Responses:
             self._wait(context, result)
             return
         if self._records_times:
-            if self._tick_ms() == context.received_ms:
-                context.api.immediate.recent[0] += 1  # nearly always, so without another call
+            took_ms = self._tick_ms() - context.received_ms
+            if took_ms:
+                _account(context, took_ms)
             else:
-                self._account(context)
+                context.api.immediate.recent[0] += 1  # nearly always, so without another call
 
     def _wait(
         self, context: RequestContext, result: SecondStage | DeferredResponse | LastResponse
@@ -102,13 +103,6 @@ class Responses:
         state = context.connection.attachment
         if state.is_open:
             state.mute(context.connection, asyncio.get_running_loop(), throttle_ms)
-
-    def _account(self, context: RequestContext) -> None:
-        took_ms = self._tick_ms() - context.received_ms
-        if context.local_ms >= 0:
-            context.api.traffic.record_delayed(took_ms, context.local_ms)
-        else:
-            context.api.immediate.record(took_ms)
 
     # -- encoding
 
@@ -168,6 +162,13 @@ class Responses:
                 context.connection.respond(context.slot, parts)
                 context.finish()
                 return
+
+
+def _account(context: RequestContext, took_ms: int) -> None:
+    if context.local_ms >= 0:
+        context.api.traffic.record_delayed(took_ms, context.local_ms)
+    else:
+        context.api.immediate.record(took_ms)
 
 
 def _release(context: RequestContext, response: Any) -> None:
