@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Try a tenth of the examples in unit tests; `make test` tries all, and starts Spark quickly."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in its background so, and programs that tests start would ignore Ctrl-C as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--unit"):
         settings.load_profile("unit")
     elif find_spec("pyspark") is not None:
