@@ -111,6 +111,35 @@ def test_responses_of_a_connection_leave_together() -> None:
     assert play(story) == ["cork a", "1", "3", "uncork a", "cork b", "2", "uncork b"]
 
 
+def test_what_a_request_wakes_is_answered_at_the_end_of_its_time_slice() -> None:
+    def story(connections: Connections) -> None:
+        connections.waiting.is_held = True
+        connections.defer("a", "1").wake()
+        assert connections.story == []
+        connections.waiting.end_hold(responds_now=True)
+        assert connections.story == ["cork a", "1", "uncork a"]
+        connections.story.append("next iteration")
+
+    connections = Connections()
+
+    async def run() -> None:
+        story(connections)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(run())
+    assert connections.story[-1] == "next iteration"
+
+
+def test_what_is_woken_waits_for_the_connections_that_are_served_first() -> None:
+    def story(connections: Connections) -> None:
+        connections.waiting.is_held = True
+        connections.defer("a", "1").wake()
+        connections.waiting.end_hold(responds_now=False)
+
+    assert play(story) == ["cork a", "1", "uncork a"]
+
+
 def test_responses_that_take_long_leave_in_several_iterations() -> None:
     connections = Connections()
 

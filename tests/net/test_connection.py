@@ -20,6 +20,12 @@ class Handler:
         self.accepts = accepts
         self.frames: list[tuple[ResponseSlot, bytes]] = []
         self.closed_count = 0
+        self.slices: list[tuple[int, bytes]] = []
+        self.transport: Transport | None = None
+
+    def slice_ended(self, connection: Connection) -> None:
+        if self.transport is not None:
+            self.slices.append((len(self.frames), self.transport.sent))
 
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
         pass
@@ -102,6 +108,17 @@ def test_responses_leave_in_the_order_of_the_requests(order: list[int], cut: int
         connection.respond(handler.frames[number][0], [b"%d" % number])
     assert transport.sent == b"01234567"
     assert connection.is_idle
+
+
+def test_a_time_slice_ends_before_its_responses_leave() -> None:
+    connection, handler, transport = opened()
+    handler.transport = transport
+    feed(connection, frame(b"one") + frame(b"two") + b"\0")
+    assert handler.slices == [(2, b"")]
+    for slot, _ in handler.frames:
+        connection.respond(slot, [b"."])
+    feed(connection, b"\0")
+    assert handler.slices == [(2, b"")], "a slice without a frame is none"
 
 
 def test_a_request_without_response_delays_no_other() -> None:

@@ -23,6 +23,9 @@ class Handler:
     def __init__(self) -> None:
         self.frames: list[tuple[Connection, ResponseSlot, int]] = []
 
+    def slice_ended(self, connection: Connection) -> None:
+        pass
+
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
         pass
 

@@ -65,6 +65,10 @@ class FrameHandler(Protocol):
         """Take a frame. Sooner or later `connection.respond(slot, parts)` must follow, or the connection be closed."""
         ...
 
+    def slice_ended(self, connection: Connection) -> None:
+        """Note the end of a connection's time slice, after one or more frames and before their responses leave."""
+        ...
+
     def refused(self, connection: Connection, error: InvalidFrameSize) -> None:
         """Report a frame that is not read; the connection is closed afterwards."""
         ...
@@ -420,6 +424,8 @@ class Connection:
                     break
         finally:
             self._corked = False
+            if left < _SLICE_FRAMES:
+                self._handler.slice_ended(self)
             self._flush()
 
     @property

@@ -71,6 +71,8 @@ class LoopIterations:
         """Of the iterations of at least a millisecond."""
         self.sampler: WaitSampler | None = None
         """Called for each wait of the loop; None while no connection is measured."""
+        self.has_one_event = True
+        """True if this iteration has one socket to serve at most, so that no other client waits for its end."""
         self.stalls = 0
         self.stalled_ms = 0
         """The sum of all stalls."""
@@ -157,6 +159,7 @@ class MeasuredSelector(selectors.DefaultSelector):
             if sampler is None
             else sampler.sample(lambda: _wait(self, timeout), is_alone=timeout != 0)
         )
+        self._iterations.has_one_event = len(ready) <= 1
         self._began_ns = began = _now()
         if began - self._cpu_read_ns >= _CPU_READ_NS:
             self._cpu_read_ns = began

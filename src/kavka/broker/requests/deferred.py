@@ -17,9 +17,10 @@ The path of a Produce with acks=all after its batch was appended, while it waits
                       calls `produce_purgatory.check_and_complete(topic_partition)`
     purgatory         asks `is_complete()` of what waits for the partition, and calls `wake()` of what is (or, after
                       the timeout, of what is not)
-    pending_requests  in the next iteration of the loop, after the code that woke it: calls `build()` of each woken
-                      one, and gives the results to `requests.responses` as if handlers had returned them; the
-                      responses of one connection leave in one send
+    pending_requests  after the code that woke it, at the end of its connection's time slice where no other connection
+                      is to be served, else in the next iteration of the loop: calls `build()` of each woken one, and
+                      gives the results to `requests.responses` as if handlers had returned them; the responses of
+                      one connection leave in one send
     net.connection    sends each when all before it have left
 
 A Fetch that waits for bytes goes the same way through the fetch purgatory, a follower's Fetch through its session. If
@@ -95,7 +96,7 @@ class DeferredResponse(ABC):
         """Stop waiting for it: the response is no longer needed."""
 
     def wake(self) -> None:
-        """Respond in the next iteration of the loop, after the code that called this."""
+        """Respond soon, after the code that called this."""
         if not self._is_woken:
             self._is_woken = True
             if self._on_wake is not None:

@@ -76,7 +76,8 @@ class Dispatcher:
         """Load no handler yet: each is imported at the first request for its API."""
         self._tick_ms = clock.tick_ms
         self._slices = slices
-        self._note_work = iterations_of(asyncio.get_running_loop()).works.append
+        self._iterations = iterations_of(asyncio.get_running_loop())
+        self._note_work = self._iterations.works.append
         self._apis: dict[int, ServedApi] = {}
         self._has_begun = False
         self._policies = Policies()
@@ -97,6 +98,7 @@ class Dispatcher:
             records_times=config.values["kavka.metrics.port"] is not None,
         )
         self._deliver = self._responses.deliver
+        self._pending = self._responses.pending
 
     def begin(self, bind: Callable[[ModuleType], Handler]) -> None:
         """Serve from now on, and what came since the listeners were bound; `bind` gives handlers their parts."""
@@ -172,6 +174,7 @@ class Dispatcher:
         """Serve one request, or close the connection when it cannot be understood."""
         now = self._tick_ms()
         connection.last_active_ms = now
+        self._pending.is_held = True
         session: Session | None = None
         if self._is_restricted:
             session = connection.attachment.session
@@ -215,6 +218,14 @@ class Dispatcher:
             self._deliver(context, result)
         if context.loop_time is not None:
             context.end_stage()
+
+    def slice_ended(self, connection: Connection) -> None:
+        """Answer the requests that those of this time slice have woken, unless another connection is to be served.
+
+        Where the connection's time is measured, it is not charged for what others wait for.
+        """
+        responds_now = self._iterations.has_one_event and connection.meter is None
+        self._pending.end_hold(responds_now=responds_now)
 
     # -- inside
 

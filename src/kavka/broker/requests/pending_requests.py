@@ -41,6 +41,8 @@ class PendingRequests:
         # Those before them, which the time of an iteration was too short for.
         self._responding: dict[Connection, deque[DeferredResponse]] = {}
         self._is_scheduled = False
+        self.is_held = False
+        """True while requests are handled: `end_hold` follows, and says when to answer what they wake."""
 
     # -- second stages
 
@@ -138,8 +140,17 @@ class PendingRequests:
             self._schedule()
         woken.append(deferred)
 
+    def end_hold(self, *, responds_now: bool) -> None:
+        """Answer what was woken since requests are handled: now, or in the next iteration of the loop."""
+        self.is_held = False
+        if self._woken:
+            if responds_now and not self._is_scheduled:
+                self._respond_woken()
+            else:
+                self._schedule()
+
     def _schedule(self) -> None:
-        if not self._is_scheduled:
+        if not (self._is_scheduled or self.is_held):
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._respond_woken)
 
