@@ -238,7 +238,7 @@ class Peer(asyncio.BufferedProtocol):
         assert key is not None, f"{type(request).__name__} is not a request"
         self._post(request, key, version, timeout_ms, self._write, receiver)
 
-    def _post(  # noqa: PLR0913  # a request, and where it and its response go
+    def _post(  # a request, and where it and its response go
         self,
         request: Any,
         key: int,

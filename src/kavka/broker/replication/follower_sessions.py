@@ -17,6 +17,7 @@ from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import FollowerActivity
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.connection import Connection
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.messages.fetch import FetchResponse
 
 _HIGH_WATERMARK_WAIT_S: Final = 0.005
@@ -178,7 +179,7 @@ class DelayedFollowerFetch(DeferredResponse):
         self,
         session: FollowerSession,
         max_wait_ms: int,
-        respond: Callable[[], FetchResponse | SecondStage],
+        respond: Callable[[], FetchResponse | EncodedResponse | SecondStage],
     ) -> None:
         """Wait in `session`; `respond` returns what there is then, be it nothing."""
         super().__init__()
@@ -220,7 +221,7 @@ class DelayedFollowerFetch(DeferredResponse):
         self._detach()
         self._session.end_without_id()
 
-    def build(self) -> FetchResponse | SecondStage:
+    def build(self) -> FetchResponse | EncodedResponse | SecondStage:
         """Respond with what there is, be it nothing."""
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)
