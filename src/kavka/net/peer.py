@@ -11,6 +11,7 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 from kavka import __version__
@@ -44,6 +45,10 @@ class Traffic(Protocol):
     def answered(self, api_key: int, size: int, latency_s: float) -> None:
         """Count a response of `size` bytes, and the time since its request."""
         ...
+
+
+Encode = Callable[[int, int, str | None], Sequence[Any]]
+"""Returns the frame of a request, with its size, for a version, a correlation id and a client id."""
 
 
 class Receiver(Protocol):
@@ -229,18 +234,18 @@ class Peer(asyncio.BufferedProtocol):
         if version is None:
             version = self.version_of(key)
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._post(request, key, version, timeout_ms, self._write, future)
+        self._post(partial(encode_request, request), key, version, timeout_ms, self._write, future)
         return future
 
-    def post_to(self, receiver: Receiver, request: Any, version: int, timeout_ms: int) -> None:
-        """Write the request as `post` does, and give its response to `receiver` without an iteration more."""
-        key = schema_of(type(request)).api_key
-        assert key is not None, f"{type(request).__name__} is not a request"
-        self._post(request, key, version, timeout_ms, self._write, receiver)
+    def post_to(
+        self, receiver: Receiver, key: ApiKey, version: int, timeout_ms: int, encode: Encode
+    ) -> None:
+        """Write the request that `encode` returns, and give its response to `receiver` in the iteration it comes in."""
+        self._post(encode, key, version, timeout_ms, self._write, receiver)
 
-    def _post(  # a request, and where it and its response go
+    def _post(
         self,
-        request: Any,
+        encode: Encode,
         key: int,
         version: int,
         timeout_ms: int,
@@ -249,7 +254,7 @@ class Peer(asyncio.BufferedProtocol):
     ) -> None:
         self._require_open()
         correlation_id = self._take_correlation_id()
-        parts = encode_request(request, version, correlation_id, self._client_id)
+        parts = encode(version, correlation_id, self._client_id)
         response_class = APIS[ApiKey(key)].response()
         self.last_used = now = self._loop.time()
         deadline = now + timeout_ms / 1000
@@ -271,7 +276,8 @@ class Peer(asyncio.BufferedProtocol):
         if version is None:
             version = self.version_of(key)
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._post(request, key, version, timeout_ms, self._transport.writelines, future)
+        encode = partial(encode_request, request)
+        self._post(encode, key, version, timeout_ms, self._transport.writelines, future)
         return future
 
     def post_without_response(self, request: Any, version: int | None = None) -> None:

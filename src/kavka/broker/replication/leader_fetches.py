@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, fetch_request
+from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, fetch_encoder
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.core.fetch_session import PartitionKey
@@ -131,9 +131,9 @@ class LeaderFetches:
         newest = None if self.by_topic_id else FIRST_BY_TOPIC_ID - 1
         version = peer.version_of(ApiKey.FETCH, newest)
         built = session.build()
-        request = fetch_request(self._context, built, version)
         in_flight = FetchInFlight(built, on_response)
-        peer.post_to(in_flight, request, version, self._context.timeout_ms)
+        encode = fetch_encoder(self._context, built, version)
+        peer.post_to(in_flight, ApiKey.FETCH, version, self._context.timeout_ms, encode)
         self.requests += 1
         self.in_flight.append(in_flight)
 
