@@ -11,6 +11,7 @@ import asyncio
 import ssl
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 from kavka import __version__
@@ -46,11 +47,32 @@ class Traffic(Protocol):
         ...
 
 
+Encode = Callable[[int, int, str | None], Sequence[Any]]
+"""Returns the frame of a request, with its size, for a version, a correlation id and a client id."""
+
+
+class Receiver(Protocol):
+    """Takes the response of one request, in the iteration of the loop in which it came; a future is one."""
+
+    def done(self) -> bool:
+        """Return whether it has a result, or was given up."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the response. Must not raise."""
+        ...
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Take the reason for which there is none. Must not raise."""
+        ...
+
+
 class _Waiting(NamedTuple):
-    future: asyncio.Future[Any]
+    receiver: Receiver
     response_class: type
     version: int
-    timer: asyncio.TimerHandle
+    deadline: float
+    timeout_ms: int
     api_key: int
     sent_at: float
 
@@ -70,6 +92,10 @@ class _Unheld:
 
     async def send(self, request: Any, version: int | None = None, timeout_ms: int = 30_000) -> Any:
         return await self._peer.post_unheld(request, version, timeout_ms)
+
+
+def _deadline(waiting: tuple[int, _Waiting]) -> float:
+    return waiting[1].deadline
 
 
 def _size(parts: Sequence[Any]) -> int:
@@ -93,6 +119,8 @@ class Peer(asyncio.BufferedProtocol):
         self._reader = FrameReader(self._on_frame, max_response_bytes)
         self._transport: Any = None
         self._waiting: dict[int, _Waiting] = {}
+        # Invariant: while requests wait, it fires no later than the first of their deadlines.
+        self._timer: asyncio.TimerHandle | None = None
         self._next_correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._failure: Exception | None = None
@@ -205,30 +233,39 @@ class Peer(asyncio.BufferedProtocol):
         assert key is not None, f"{type(request).__name__} is not a request"
         if version is None:
             version = self.version_of(key)
-        return self._post(request, key, version, timeout_ms, self._write)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._post(partial(encode_request, request), key, version, timeout_ms, self._write, future)
+        return future
+
+    def post_to(
+        self, receiver: Receiver, key: ApiKey, version: int, timeout_ms: int, encode: Encode
+    ) -> None:
+        """Write the request that `encode` returns, and give its response to `receiver` in the iteration it comes in."""
+        self._post(encode, key, version, timeout_ms, self._write, receiver)
 
     def _post(
         self,
-        request: Any,
+        encode: Encode,
         key: int,
         version: int,
         timeout_ms: int,
         write: Callable[[Sequence[Any]], None],
-    ) -> asyncio.Future[Any]:
+        receiver: Receiver,
+    ) -> None:
         self._require_open()
         correlation_id = self._take_correlation_id()
-        parts = encode_request(request, version, correlation_id, self._client_id)
-        future: asyncio.Future[Any] = self._loop.create_future()
-        timer = self._loop.call_later(
-            timeout_ms / 1000, self._on_timeout, correlation_id, timeout_ms
-        )
+        parts = encode(version, correlation_id, self._client_id)
         response_class = APIS[ApiKey(key)].response()
         self.last_used = now = self._loop.time()
-        self._waiting[correlation_id] = _Waiting(future, response_class, version, timer, key, now)
+        deadline = now + timeout_ms / 1000
+        self._waiting[correlation_id] = _Waiting(
+            receiver, response_class, version, deadline, timeout_ms, key, now
+        )
+        if self._timer is None or deadline < self._timer.when():
+            self._set_timer(deadline)
         write(parts)
         if self._traffic is not None:
             self._traffic.sent(_size(parts))
-        return future
 
     def post_unheld(
         self, request: Any, version: int | None, timeout_ms: int
@@ -238,7 +275,10 @@ class Peer(asyncio.BufferedProtocol):
         assert key is not None
         if version is None:
             version = self.version_of(key)
-        return self._post(request, key, version, timeout_ms, self._transport.writelines)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        encode = partial(encode_request, request)
+        self._post(encode, key, version, timeout_ms, self._transport.writelines, future)
+        return future
 
     def post_without_response(self, request: Any, version: int | None = None) -> None:
         """Write a request to which the broker sends no response (Produce with acks=0)."""
@@ -385,29 +425,42 @@ class Peer(asyncio.BufferedProtocol):
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is None:
             raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
-        waiting.timer.cancel()
         if self._traffic is not None:
             latency_s = self._loop.time() - waiting.sent_at
             self._traffic.answered(waiting.api_key, len(frame), latency_s)
-        if waiting.future.done():
+        receiver = waiting.receiver
+        if receiver.done():
             return  # the caller has given up; the stream continues
         try:
             decoded: tuple[int, Any] = decode_response(
                 waiting.response_class, waiting.version, frame
             )
         except CorruptFrame as error:
-            waiting.future.set_exception(error)
+            receiver.set_exception(error)
         else:
             throttle_ms = getattr(decoded[1], "throttle_time_ms", 0)
             if throttle_ms > 0:
                 self._throttled_until = self._loop.time() + throttle_ms / 1000
-            waiting.future.set_result(decoded[1])
+            receiver.set_result(decoded[1])
 
-    def _on_timeout(self, correlation_id: int, timeout_ms: int) -> None:
-        waiting = self._waiting.pop(correlation_id)
-        if not waiting.future.done():
-            message = f"{self.name} did not answer in {timeout_ms} ms"
-            waiting.future.set_exception(TimeoutError(message))
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        """Close the connection if the time of a request is over; else wait for the first that waits now."""
+        self._timer = None
+        if not self._waiting:
+            return
+        correlation_id, first = min(self._waiting.items(), key=_deadline)
+        if first.deadline > self._loop.time():
+            self._set_timer(first.deadline)
+            return
+        del self._waiting[correlation_id]
+        if not first.receiver.done():
+            message = f"{self.name} did not answer in {first.timeout_ms} ms"
+            first.receiver.set_exception(TimeoutError(message))
         self._fail(ConnectionError(f"{self.name} was too late with another answer"))
         self._transport.abort()
 
@@ -418,11 +471,13 @@ class Peer(asyncio.BufferedProtocol):
             self._session_timer.cancel()
         is_lasting = isinstance(self._failure, InvalidFrameSize | TlsHandshakeFailed)
         kind = type(self._failure) if is_lasting else ConnectionError
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
-            each.timer.cancel()
-            if not each.future.done():
-                each.future.set_exception(kind(str(self._failure)))
+            if not each.receiver.done():
+                each.receiver.set_exception(kind(str(self._failure)))
         self._call_waiting()
 
     async def _negotiate(self, timeout_ms: int) -> None:

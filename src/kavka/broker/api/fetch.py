@@ -28,6 +28,7 @@ from kavka.core.fetch_session import (
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId
 from kavka.io import Random
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -73,7 +74,7 @@ class Handler:
 
     def handle(
         self, context: RequestContext, request: FetchRequest
-    ) -> FetchResponse | DeferredResponse | SecondStage:
+    ) -> FetchResponse | EncodedResponse | DeferredResponse | SecondStage:
         """Begin or continue a session, read, and wait when there is too little."""
         by_id = context.version >= FIRST_BY_TOPIC_ID
         replica_id = (

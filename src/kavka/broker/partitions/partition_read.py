@@ -126,6 +126,17 @@ class PartitionRead:
         except (OffsetOutOfRange, OSError, CorruptFile) as error:
             self.fail(_code_of(self.replica, error))
 
+    def cached_bytes(self) -> bytes | None:
+        """Return the records, which are in the page cache; None when the disk fails, which sending them reports."""
+        found = self.range
+        if found is None:
+            return b""
+        try:
+            records = found.file.read_at(found.length, found.position)
+        except OSError:
+            return None
+        return records if len(records) == found.length else None
+
     def release(self) -> None:
         """Release the records."""
         found, self.found = self.found, None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.core.fetch_session import FetchPartition, PartitionKey
 from kavka.core.follower import SessionRequest
+from kavka.net.peer import Encode
+from kavka.wire.fetch_request import FIRST_ENCODED, FollowerFetch, Named
+from kavka.wire.frame import encode_request
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchRequestForgottenTopic,
@@ -21,7 +25,29 @@ FIRST_BY_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
 
 
-def fetch_request(fetchers: FetcherContext, built: SessionRequest, version: int) -> FetchRequest:
+def fetch_encoder(fetchers: FetcherContext, built: SessionRequest, version: int) -> Encode:
+    """Return what encodes the Fetch request of a session."""
+    if version < FIRST_ENCODED or built.forgotten:
+        return partial(encode_request, _fetch_request(fetchers, built, version))
+    topics: dict[bytes, list[Named]] = {}
+    for (name, index), asked in built.partitions.items():
+        offset, max_bytes, leader_epoch, log_start_offset, last_epoch = asked
+        assert isinstance(name, bytes), "topics have ids in this version"
+        row = (index, leader_epoch, offset, last_epoch, log_start_offset, max_bytes)
+        topics.setdefault(name, []).append(row)
+    return FollowerFetch(
+        fetchers.broker_id,
+        fetchers.broker_epoch(),
+        fetchers.wait_ms,
+        fetchers.min_bytes,
+        fetchers.max_response_bytes,
+        built.session_id,
+        built.session_epoch,
+        topics,
+    ).encode
+
+
+def _fetch_request(fetchers: FetcherContext, built: SessionRequest, version: int) -> FetchRequest:
     """Return the Fetch request of a session, with the broker's settings."""
     request = FetchRequest(
         max_wait_ms=fetchers.wait_ms,

@@ -32,6 +32,8 @@ from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicId
 from kavka.net.request_budget import RequestBudget
+from kavka.wire.fetch_response import FIRST_ENCODED, Fetched, encode_fetched
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -39,6 +41,9 @@ from kavka.wire.messages.fetch import (
 )
 
 _AT_ONCE: Final = 256
+_ENCODED_BYTES: Final = 16 << 10
+"""Records up to here are read and sent with the rest of the response: that costs less than `sendfile`."""
+_ENCODED_PARTITIONS: Final = 64
 
 
 class FollowerFetchHandler:
@@ -60,7 +65,7 @@ class FollowerFetchHandler:
 
     def handle(
         self, context: RequestContext, request: FetchRequest, replica_id: int
-    ) -> FetchResponse | DelayedFollowerFetch | SecondStage:
+    ) -> FetchResponse | EncodedResponse | DelayedFollowerFetch | SecondStage:
         """Note how far the follower is, and answer with what is new for it, now or when there is anything."""
         session = self.sessions.begin(context, request, BrokerId(replica_id))
         if isinstance(session, ErrorCode):
@@ -77,8 +82,8 @@ class FollowerFetchHandler:
         self.sessions.count(session)
         reads = self._read_dirty(session, request, may_wait=True)
         if reads or request.max_wait_ms <= 0:
-            return self._respond(session, reads)
-        respond = partial(self._respond_now, session, request)
+            return self._encoded(context, session, reads) or self._respond(session, reads)
+        respond = partial(self._respond_now, context, session, request)
         return DelayedFollowerFetch(session, request.max_wait_ms, respond)
 
     async def _handle_many(
@@ -132,10 +137,11 @@ class FollowerFetchHandler:
                 session.mark_dirty(partition)
 
     def _respond_now(
-        self, session: FollowerSession, request: FetchRequest
-    ) -> FetchResponse | SecondStage:
+        self, context: RequestContext, session: FollowerSession, request: FetchRequest
+    ) -> FetchResponse | EncodedResponse | SecondStage:
         """Answer with what there is, be it nothing."""
-        return self._respond(session, self._read_dirty(session, request))
+        reads = self._read_dirty(session, request)
+        return self._encoded(context, session, reads) or self._respond(session, reads)
 
     # -- answering
 
@@ -146,6 +152,39 @@ class FollowerFetchHandler:
             load = self._load(session, reads)
             return SecondStage(load, lambda: self._release(session, reads))
         return self._response(session, reads)
+
+    def _encoded(
+        self, context: RequestContext, session: FollowerSession, reads: list[FollowerRead]
+    ) -> EncodedResponse | None:
+        """Return a short response without errors as bytes; None leaves all as it is for another way."""
+        if context.version < FIRST_ENCODED or len(reads) > _ENCODED_PARTITIONS:
+            return None
+        size = 0
+        for read in reads:
+            size += read.length
+            if size > _ENCODED_BYTES or read.error or read.diverging is not None:
+                return None
+            if read.is_uncached:
+                return None
+        topics: dict[str | bytes, list[Fetched]] = {}
+        for read in reads:
+            records = read.cached_bytes()
+            if records is None:
+                return None
+            name, index = read.partition.key
+            row = (
+                index,
+                read.high_watermark,
+                read.last_stable_offset,
+                read.log_start_offset,
+                records,
+            )
+            topics.setdefault(name, []).append(row)
+        for read in reads:
+            read.release()
+        session.end_without_id()
+        correlation_id = context.header.correlation_id
+        return encode_fetched(context.version, correlation_id, session.session_id, topics)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
         """Release a response that is not sent; a session that continues is sent it with the next."""

@@ -108,15 +108,16 @@ class FollowerReader:
         end_offset = partition.log_end_offset
         is_throttled = self._throttle.throttles(replica, session.replica_id, now_ms)
         wanted = 0 if is_throttled else min(asked.max_bytes, left)
+        if asked.fetch_offset == end_offset and replica.log.is_readable:
+            self._confirm(session, watched, replica, now_ms)
+            return _position_if_new(session, watched, replica, marks)
         read = FollowerRead()
         read.partition = watched
         is_whole = minimum_one and not is_throttled
         if not read.read_log(replica, asked.fetch_offset, wanted, end_offset, is_whole):
             watched.sent = (-1, -1)
             return read
-        if watched.is_named:
-            watched.is_named = False
-            self._record_position(session, watched, replica, now_ms)
+        self._confirm(session, watched, replica, now_ms)
         if is_throttled and asked.fetch_offset < end_offset:
             if partition.waits_for(session.replica_id, now_ms):  # since this fetch was noted
                 return self._read_log(
@@ -128,19 +129,20 @@ class FollowerReader:
         if read.needs_space and not read.is_uncached:
             session.mark_dirty(watched)  # first in the next response
         if not read.length and not read.is_uncached:
-            known_mark, known_start = watched.sent
-            mark, start = partition.high_watermark, replica.log.log_start_offset
-            if start == known_start:
-                if mark == known_mark:
-                    return None
-                if marks is not None and known_mark >= 0:
-                    marks.append(watched)
-                    return None
+            return _position_if_new(session, watched, replica, marks)
         read.take_position(replica)
         watched.sent = (read.high_watermark, read.log_start_offset)
         _record_served(replica, session.replica_id, read.length)
         self._throttle.record_served(replica, session.replica_id, read.length)
         return read
+
+    def _confirm(
+        self, session: FollowerSession, watched: SessionPartition, replica: Replica, now_ms: int
+    ) -> None:
+        """Record how far the follower is, once for each request that says so."""
+        if watched.is_named:
+            watched.is_named = False
+            self._record_position(session, watched, replica, now_ms)
 
     def _record_position(
         self, session: FollowerSession, watched: SessionPartition, replica: Replica, now_ms: int
@@ -208,6 +210,24 @@ def _record_served(replica: Replica, follower: BrokerId, size: int) -> None:
     traffic.replication_bytes_out += size
     if follower in replica.partition.adding_replicas:
         traffic.reassignment_bytes_out += size
+
+
+def _position_if_new(
+    session: FollowerSession,
+    watched: SessionPartition,
+    replica: Replica,
+    marks: list[SessionPartition] | None,
+) -> FollowerRead | None:
+    """Return where the partition is, without records; None when the follower knows it, or `marks` takes it."""
+    known_mark, known_start = watched.sent
+    if known_start == replica.log.log_start_offset:
+        if known_mark == replica.partition.high_watermark:
+            return None
+        if marks is not None and known_mark >= 0:
+            marks.append(watched)
+            return None
+    _record_served(replica, session.replica_id, 0)
+    return position_read(watched, replica)
 
 
 def position_read(watched: SessionPartition, replica: Replica) -> FollowerRead:

@@ -17,6 +17,7 @@ from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import FollowerActivity
 from kavka.ids import BrokerId, TopicPartition
 from kavka.net.connection import Connection
+from kavka.wire.frame import EncodedResponse
 from kavka.wire.messages.fetch import FetchResponse
 
 _HIGH_WATERMARK_WAIT_S: Final = 0.005
@@ -76,6 +77,8 @@ class FollowerSession:
         self.counted = 0  # how many of them count against the bound of all sessions
         self.dirty: dict[SessionPartition, None] = {}
         self.waiting: DelayedFollowerFetch | None = None
+        # Invariant: while a fetch waits, it fires no later than that fetch is to be answered.
+        self._timer: asyncio.TimerHandle | None = None
         # True if the only changes are of high watermarks, which may wait for the next records.
         self.has_only_high_watermarks = False
         # Positions that the next request confirms without naming them.
@@ -135,6 +138,24 @@ class FollowerSession:
             self._unconfirmed.pop(partition, None)
             partition.watch(None)
 
+    def wake_at(self, time_s: float) -> None:
+        """Check the fetch that waits at a time of the loop; one timer serves thousands of fetches."""
+        if self._timer is not None:
+            if self._timer.when() <= time_s:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(time_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        waiting = self.waiting
+        if waiting is None:
+            return
+        if waiting.until > asyncio.get_running_loop().time():
+            self.wake_at(waiting.until)
+        else:
+            waiting.wake()
+
     def end_without_id(self) -> None:
         """Close what lasts for one request only, when that is over."""
         if self.session_id == NO_SESSION:
@@ -146,6 +167,9 @@ class FollowerSession:
             self.forget(key)
         if self.waiting is not None:
             self.waiting.wake()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class DelayedFollowerFetch(DeferredResponse):
@@ -155,28 +179,28 @@ class DelayedFollowerFetch(DeferredResponse):
         self,
         session: FollowerSession,
         max_wait_ms: int,
-        respond: Callable[[], FetchResponse | SecondStage],
+        respond: Callable[[], FetchResponse | EncodedResponse | SecondStage],
     ) -> None:
         """Wait in `session`; `respond` returns what there is then, be it nothing."""
         super().__init__()
         self._session = session
         self._respond = respond
         self._is_superseded = False
-        loop = asyncio.get_running_loop()
-        self._until = loop.time() + max_wait_ms / 1000
-        self._timer = loop.call_at(self._until, self.wake)
-        session.waiting = self
+        now = asyncio.get_running_loop().time()
+        wait_s = max_wait_ms / 1000
         if session.has_only_high_watermarks:
-            self.wake_soon()
+            wait_s = min(wait_s, _HIGH_WATERMARK_WAIT_S)
+        self.until = now + wait_s
+        """Time of the loop at which it is answered in any case."""
+        session.waiting = self
+        session.wake_at(self.until)
 
     def wake_soon(self) -> None:
         """Answer after a moment: records that come meanwhile take the high watermark with them."""
-        loop = asyncio.get_running_loop()
-        soon = loop.time() + _HIGH_WATERMARK_WAIT_S
-        if soon < self._until:
-            self._until = soon
-            self._timer.cancel()
-            self._timer = loop.call_at(soon, self.wake)
+        soon = asyncio.get_running_loop().time() + _HIGH_WATERMARK_WAIT_S
+        if soon < self.until:
+            self.until = soon
+            self._session.wake_at(soon)
 
     def supersede(self) -> None:
         """Answer with nothing: the follower's next request of this session is here already."""
@@ -189,7 +213,6 @@ class DelayedFollowerFetch(DeferredResponse):
         super().wake()
 
     def _detach(self) -> None:
-        self._timer.cancel()
         if self._session.waiting is self:
             self._session.waiting = None
 
@@ -198,7 +221,7 @@ class DelayedFollowerFetch(DeferredResponse):
         self._detach()
         self._session.end_without_id()
 
-    def build(self) -> FetchResponse | SecondStage:
+    def build(self) -> FetchResponse | EncodedResponse | SecondStage:
         """Respond with what there is, be it nothing."""
         if self._is_superseded:
             return FetchResponse(session_id=self._session.session_id)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, fetch_request
+from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, fetch_encoder
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.broker.replication.partition_fetch_state import PartitionFetchState
 from kavka.core.fetch_session import PartitionKey
@@ -15,15 +14,47 @@ from kavka.core.follower import FollowerSession, SessionRequest
 from kavka.ids import NO_TOPIC_ID, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
+from kavka.wire.messages.fetch import FetchResponse
 
 _MAX_IN_FLIGHT: Final = 2
 
 
-class FetchInFlight(NamedTuple):
-    """A fetch on its way."""
+class FetchInFlight:
+    """A fetch on its way; `net.peer` gives it the response."""
 
-    request: SessionRequest
-    future: asyncio.Future[Any]
+    __slots__ = ("_on_response", "_outcome", "request")
+
+    def __init__(self, request: SessionRequest, on_response: Callable[[], None]) -> None:
+        """Call `on_response`, which must not raise, when the response is there, or there will be none."""
+        self.request = request
+        self._on_response = on_response
+        self._outcome: FetchResponse | Exception | None = None
+
+    def done(self) -> bool:
+        """Return whether the response is there, or there will be none."""
+        return self._outcome is not None
+
+    def set_result(self, result: FetchResponse, /) -> None:
+        """Take the response."""
+        self._outcome = result
+        self._on_response()
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Take the reason for which there is no response."""
+        self._outcome = exception
+        self._on_response()
+
+    def cancel(self) -> None:
+        """Take no response any more."""
+        self._outcome = ConnectionError("the fetch was given up")
+
+    def result(self) -> FetchResponse:
+        """Return the response. Raise the reason for which there is none."""
+        outcome = self._outcome
+        assert outcome is not None, "the response is not there"
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
 
 class LeaderFetches:
@@ -90,7 +121,7 @@ class LeaderFetches:
         elif self.by_topic_id and not by_topic_id:
             raise ConnectionError("a partition without topic id needs another session")
 
-    def post(self, peer: Peer, on_response: Callable[[asyncio.Future[Any]], None]) -> None:
+    def post(self, peer: Peer, on_response: Callable[[], None]) -> None:
         """Send a fetch if none is on its way; a second one only for the sake of what has changed."""
         session = self.session
         if not len(session) or len(self.in_flight) >= _MAX_IN_FLIGHT:
@@ -100,20 +131,20 @@ class LeaderFetches:
         newest = None if self.by_topic_id else FIRST_BY_TOPIC_ID - 1
         version = peer.version_of(ApiKey.FETCH, newest)
         built = session.build()
-        request = fetch_request(self._context, built, version)
-        future = peer.post(request, version, self._context.timeout_ms)
-        future.add_done_callback(on_response)
+        in_flight = FetchInFlight(built, on_response)
+        encode = fetch_encoder(self._context, built, version)
+        peer.post_to(in_flight, ApiKey.FETCH, version, self._context.timeout_ms, encode)
         self.requests += 1
-        self.in_flight.append(FetchInFlight(built, future))
+        self.in_flight.append(in_flight)
 
     @property
     def has_response(self) -> bool:
         """Return whether the first fetch has an unprocessed response."""
-        return bool(self.in_flight) and self.in_flight[0].future.done()
+        return bool(self.in_flight) and self.in_flight[0].done()
 
     def reset(self) -> None:
         """Cancel the requests and end the session: the connection is closed."""
         for in_flight in self.in_flight:
-            in_flight.future.cancel()
+            in_flight.cancel()
         self.in_flight.clear()
         self.session = FollowerSession()

@@ -35,7 +35,7 @@ from kavka.ids import BrokerId, TopicPartition
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.fetch import FetchResponse, FetchResponsePartition
+from kavka.wire.messages.fetch import FetchResponsePartition
 
 log = logging.getLogger(__name__)
 
@@ -276,13 +276,11 @@ class ReplicaFetcher:
             request.last_fetched_epoch,
         )
 
-    def _on_response(self, future: asyncio.Future[Any]) -> None:
+    def _on_response(self) -> None:
         """Handle a response and fetch again at once, when the task rests and nothing is to be awaited: the usual case.
 
-        All else is for the task, which would come two iterations of the loop later.
+        All else is for the task, which comes in the next iteration of the loop.
         """
-        if not future.cancelled():
-            future.exception()  # the loop asks for the result of the first only
         if not self._is_backing_off or self._wake.is_set() or not self._fetches.has_response:
             self._wake.set()
             return
@@ -307,8 +305,8 @@ class ReplicaFetcher:
     def _apply_response(self) -> None:
         """Take the response of the first fetch. What waits for the disk is begun, for all partitions together."""
         fetches = self._fetches
-        request, future = fetches.in_flight.popleft()
-        response: FetchResponse = future.result()
+        in_flight = fetches.in_flight.popleft()
+        request, response = in_flight.request, in_flight.result()
         error = ErrorCode.of(response.error_code)
         if not fetches.session.response_received(request.number, error, response.session_id):
             self._due.update(dict.fromkeys(self._partitions))

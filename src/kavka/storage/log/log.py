@@ -235,6 +235,11 @@ class Log:
         """The segments, oldest first; the last one is active. Not to be changed."""
         return self._segments.all
 
+    @property
+    def is_readable(self) -> bool:
+        """Return whether it is open, on a disk that has not failed."""
+        return not self._context.is_closed and self.directory.failure is None
+
     # Leader epochs
 
     @property
