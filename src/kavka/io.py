@@ -65,6 +65,10 @@ class File(Protocol):
         """Return, without blocking, whether a read of this range would be served from memory."""
         ...
 
+    def read_cached(self, length: int, position: int) -> Buffer | None:
+        """Return a short range without blocking; None when not all of it is in memory, or in the file."""
+        ...
+
     def sync(self) -> None:
         """Return when all that was written is on the medium (fdatasync)."""
         ...

@@ -24,13 +24,14 @@ from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, Fetch
 from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.control import ControlType, EndMarker, encode_end_marker
 from kavka.wire.records.header import assign, read_header, walk_complete
+from support.cold_files import ProbedFile
 
 TP = TopicPartition("t", 0)
 PRODUCER = 7
 LARGE = 20_000
 
 
-class ColdFile(OsFile):
+class ColdFile(ProbedFile):
     """A file of which batches can be found at once, and not sent."""
 
     def is_cached(self, length: int, position: int) -> bool:

@@ -42,6 +42,7 @@ from kavka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
+from support.cold_files import ProbedFile
 from support.produce import batch, produce, produce_request
 
 TP = TopicPartition("t", 0)
@@ -52,7 +53,7 @@ STEPS = 9
 PATIENCE_S = 60
 
 
-class ColdFile(OsFile):
+class ColdFile(ProbedFile):
     """A file whose bytes are read in the pool."""
 
     def is_cached(self, length: int, position: int) -> bool:

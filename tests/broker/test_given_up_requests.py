@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from kavka.storage.disk.os_disk import OsFile
 from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
@@ -30,6 +29,7 @@ from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequ
 from kavka.wire.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.records.compression import Compression
+from support.cold_files import patch_cached
 from support.frames import framed
 from support.one_broker import Run, Served
 from support.waiting import until
@@ -267,7 +267,7 @@ def test_clients_that_go_away_during_cold_reads_leave_nothing_behind(
 ) -> None:
     async def story(served: Served) -> None:
         held = await prepared(served)
-        monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
+        patch_cached(monkeypatch)
         for data in (fetch() * 10, fetch(3_000)):
             for iterations in STAGES:
                 _reader, writer = await connect(served)

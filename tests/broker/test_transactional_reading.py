@@ -29,6 +29,7 @@ from kavka.wire.messages.describe_transactions import DescribeTransactionsReques
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
 from kavka.wire.records.header import walk_complete
+from support.cold_files import ProbedFile
 from support.one_broker import Served
 from support.request_contexts import request_context
 from support.transactional_producer import (
@@ -141,7 +142,7 @@ def test_an_open_transaction_survives_a_restart(run: Run) -> None:
     run(after, **SETTINGS)
 
 
-class ColdFile(OsFile):
+class ColdFile(ProbedFile):
     """A file of which nothing is in the page cache."""
 
     def is_cached(self, length: int, position: int) -> bool:

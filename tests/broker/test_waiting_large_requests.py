@@ -26,6 +26,7 @@ from kavka.wire.messages.delete_topics import DeleteTopicsRequest
 from kavka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopic
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from kavka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.cold_files import patch_cached
 from support.frames import connected, framed, read_response
 from support.one_broker import Run, Served
 from support.waiting import until
@@ -170,11 +171,10 @@ def test_files_are_released_when_a_cold_read_is_given_up_before_it_begins(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(served: Served) -> None:
-        from kavka.storage.disk.os_disk import OsFile
 
         await served.topic("t")
         await served.produce("t", b"records")
-        monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
+        patch_cached(monkeypatch)
         dispatcher, file = served.broker.dispatcher, data_file(served)
         other = await served.another()
         waiting = dispatcher._responses.pending

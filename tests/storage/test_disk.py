@@ -167,3 +167,11 @@ def test_the_pool_returns_results_and_raises_errors(tmp_path: Path) -> None:
 def test_usage_returns_the_size_of_the_file_system(tmp_path: Path) -> None:
     total, usable = OsDisk().usage(str(tmp_path))
     assert 0 < usable <= total
+
+
+def test_a_short_range_is_read_when_all_of_it_is_in_memory(tmp_path: Path) -> None:
+    file = OsDisk().open(str(tmp_path / "f"), create=True)
+    file.write_at(b"0123456789", 0)
+    assert file.read_cached(4, 3) == b"3456"
+    assert file.read_cached(4, 8) is None, "a part of it is behind the end of the file"
+    file.close()

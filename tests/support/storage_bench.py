@@ -200,6 +200,9 @@ class BadFile(OsFile):
     def is_cached(self, length: int, position: int) -> bool:
         return not self._disk.is_cold
 
+    def read_cached(self, length: int, position: int) -> bytes | None:
+        return None if self._disk.is_cold else self.read_at(length, position)
+
 
 class RenamingDisk(OsDisk):
     """The real disk, which calls `renamed` after a rename in the pool, before the loop continues."""

@@ -419,6 +419,13 @@ class SimFile:
             self._inode.evict(length, position)
         return self._inode.is_cached(length, position)
 
+    def read_cached(self, length: int, position: int) -> Buffer | None:
+        """Return the range if it is in memory and in the file."""
+        if not self.is_cached(length, position):
+            return None
+        data = self.read_at(length, position)
+        return data if len(data) == length else None
+
     def sync(self) -> None:
         """Make the content durable; a failure forgets what was dirty."""
         self._check()

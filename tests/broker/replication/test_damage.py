@@ -10,7 +10,7 @@ import pytest
 
 from kavka.broker.partitions.replica import Replica
 from kavka.errors import ErrorCode
-from kavka.storage.disk.os_disk import OsFile
+from support.cold_files import patch_cached
 from support.follower import fetch, led, only
 
 Play = Callable[..., None]
@@ -41,7 +41,7 @@ def test_damage_is_returned_to_readers_logged_and_counted(
         await peer.send(fetch(offset=3))
         spoil(replica, 1)
         if is_cold:
-            monkeypatch.setattr(OsFile, "is_cached", lambda *_: False)
+            patch_cached(monkeypatch)
         response = await peer.send(fetch(version, offset=1, replica=asking), version)
         assert only(response).error_code == ErrorCode.CORRUPT_MESSAGE
         assert replica.traffic.failed_fetch_requests == 1

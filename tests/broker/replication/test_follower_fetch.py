@@ -24,6 +24,7 @@ from kavka.wire.messages.leader_and_isr import (
     LeaderAndIsrRequestPartition,
     LeaderAndIsrRequestTopic,
 )
+from support.cold_files import patch_cached
 from support.follower import fetch, led, only
 from support.replication import TOPIC_ID
 from support.waiting import until
@@ -242,7 +243,7 @@ def test_what_was_cut_comes_although_it_came_into_memory_meanwhile(
         peer = await led(cluster, 1)
         await lead_another(cluster)
         await cluster.produce(1, b"x" * 1000, acks=1, partition=1)
-        monkeypatch.setattr(OsFile, "is_cached", is_cached)
+        patch_cached(monkeypatch, is_cached)
         request = fetch()
         ((first,),) = [topic.partitions for topic in request.topics]
         second = FetchRequestPartition(
@@ -278,7 +279,7 @@ def test_what_was_forgotten_while_it_was_read_is_served_no_more(
         await lead_another(cluster)
         await cluster.produce(1, b"x" * 1000, acks=1, partition=1)
         session = (await peer.send(fetch(offset=1))).session_id
-        monkeypatch.setattr(OsFile, "is_cached", lambda _file, length, _at: length != CUT_AT)
+        patch_cached(monkeypatch, lambda _file, length, _at: length != CUT_AT)
         monkeypatch.setattr(LogRead, "load", load_late)
         naming = fetch(session=session, epoch=1)
         naming.topics[0].partitions.append(
@@ -322,7 +323,7 @@ def test_files_are_let_go_when_the_follower_goes_while_they_are_read(
         peer = await led(cluster, 1)
         await lead_another(cluster)
         await cluster.produce(1, b"a", acks=1, partition=1)
-        monkeypatch.setattr(OsFile, "is_cached", lambda *_place: False)
+        patch_cached(monkeypatch)
         monkeypatch.setattr(LogRead, "load", load_for_ever)
         request = fetch(epoch=-1)
         request.topics[0].partitions.append(

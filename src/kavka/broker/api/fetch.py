@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kavka.broker.fetch.fetch_reader import ConsumerRead, FetchReader, ReadableLogs
 from kavka.broker.lazy import Lazy
+from kavka.broker.partitions.short_responses import encode_short, read_short
 from kavka.broker.quotas.quota_manager import QuotaManager
 from kavka.broker.replication.fetch_messages import (
     FIRST_BY_TOPIC_ID,
@@ -107,12 +108,16 @@ class Handler:
             self._logs, request, context.version, session.partitions(), _restricted(context)
         )
         reads = reader.read()
-        if any(read.is_uncached for read in reads):
+        is_short = read_short(context.version, reads)
+        if not is_short and any(read.is_uncached for read in reads):
             return self._load_later(context, request, session, reader, reads)
         if _is_enough(request, reader, reads):
-            return self._response(context, request, session, reads)
-        have = sum(read.length for read in reads)
-        reader.release(reads)
+            return self._response(context, request, session, reads, is_short=is_short)
+        have = 0
+        for read in reads:
+            if read.length:
+                have += read.length
+                read.release()
         # All is in the session: it may wait long.
         request.topics, request.forgotten_topics_data = [], []
         return _DelayedFetch(self, context, request, session, reader, have)
@@ -168,14 +173,15 @@ class Handler:
         request: FetchRequest,
         session: FetchContext,
         reader: FetchReader,
-    ) -> FetchResponse | SecondStage:
+    ) -> FetchResponse | EncodedResponse | SecondStage:
         """Read again, and respond with the available records."""
         if context.is_paced:
             return SecondStage(self._read_and_respond(context, request, session, reader))
         reads = reader.read()
-        if any(read.is_uncached for read in reads):
+        is_short = read_short(context.version, reads)
+        if not is_short and any(read.is_uncached for read in reads):
             return self._load_later(context, request, session, reader, reads)
-        return self._response(context, request, session, reads)
+        return self._response(context, request, session, reads, is_short=is_short)
 
     async def _read_and_respond(
         self,
@@ -224,7 +230,7 @@ class Handler:
         session: FetchContext,
         reader: FetchReader,
         reads: list[ConsumerRead],
-    ) -> FetchResponse:
+    ) -> FetchResponse | EncodedResponse:
         """Load what is not in the page cache, in the pool, then answer."""
         await reader.load(reads)
         return self._response(context, request, session, reads)
@@ -235,13 +241,18 @@ class Handler:
         request: FetchRequest,
         session: FetchContext,
         reads: list[ConsumerRead],
-    ) -> FetchResponse:
+        *,
+        is_short: bool = False,
+    ) -> FetchResponse | EncodedResponse:
+        """Return the response of what was read; `is_short` if `read_short` has read it."""
         if self._quotas.client_quotas is not None and _is_throttled(
             self._quotas.client_quotas, context, reads
         ):
             return _throttled(session, reads)
         result = self._finish(context, session, reads)
         included = set(result.partitions)
+        if is_short and not result.error_code and not _is_special(reads):
+            return _encoded(context, request, result, included, reads)
         topics: dict[str | bytes, FetchResponseTopic] = {}
         for read in reads:
             _add(topics, request, read, is_included=read.key in included)
@@ -373,7 +384,10 @@ class _DelayedFetch(DeferredResponse):
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
-        self._before = reader.appended_bytes() if before is None else before
+        # Where each change of a partition is worth a response, bytes are not counted.
+        self._before = (
+            (reader.appended_bytes() if self._wanted > 1 else 0) if before is None else before
+        )
         self._ticket = handler.purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
 
     def is_complete(self) -> bool:
@@ -402,7 +416,7 @@ class _DelayedFetch(DeferredResponse):
         if self._ticket is not None:
             self._handler.purgatory.cancel(self._ticket)
 
-    def build(self) -> FetchResponse | SecondStage:
+    def build(self) -> FetchResponse | EncodedResponse | SecondStage:
         """Read again, and respond with the available records."""
         return self._handler.respond_after_wait(
             self._context, self._request, self._session, self._reader
@@ -427,6 +441,43 @@ def _throttled(session: FetchContext, reads: Sequence[ConsumerRead]) -> FetchRes
     return FetchResponse(error_code=result.error_code, session_id=result.session_id)
 
 
+def _is_special(reads: Sequence[ConsumerRead]) -> bool:
+    """Return whether the response says more of a partition than its records and where it is."""
+    return any(read.aborted or read.preferred_read_replica >= 0 for read in reads)
+
+
+def _encoded(
+    context: RequestContext,
+    request: FetchRequest,
+    result: FetchSessionResult,
+    included: set[PartitionKey],
+    reads: Sequence[ConsumerRead],
+) -> EncodedResponse:
+    """Count what was read, and return a short response."""
+    rows = []
+    for read in reads:
+        _count(read)
+        if read.key in included:
+            rows.append((read.key, read))
+        else:
+            read.release()
+    return encode_short(
+        context.version,
+        context.header.correlation_id,
+        result.session_id,
+        rows,
+        names_aborted=request.isolation_level != 0,
+    )
+
+
+def _count(read: ConsumerRead) -> None:
+    """Count what was read in the metrics of its topic."""
+    if read.replica is not None:
+        traffic = read.replica.traffic
+        traffic.fetch_requests += 1
+        traffic.bytes_out += read.length
+
+
 def _add(
     topics: dict[str | bytes, FetchResponseTopic],
     request: FetchRequest,
@@ -435,10 +486,7 @@ def _add(
     is_included: bool,
 ) -> None:
     """Count what was read of a partition, and put it into the response or give it up."""
-    if read.replica is not None:
-        traffic = read.replica.traffic
-        traffic.fetch_requests += 1
-        traffic.bytes_out += read.length
+    _count(read)
     if not is_included:
         read.release()
         return

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 from kavka.broker.partitions.replica import Replica
 from kavka.core.fetch_session import FetchPartition
 from kavka.errors import ErrorCode
-from kavka.io import Disk
+from kavka.io import Buffer, Disk
 from kavka.net.request_budget import RequestBudget
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed, OffsetOutOfRange
 from kavka.storage.log.log_read import LogRange, LogRead
@@ -126,16 +126,11 @@ class PartitionRead:
         except (OffsetOutOfRange, OSError, CorruptFile) as error:
             self.fail(_code_of(self.replica, error))
 
-    def cached_bytes(self) -> bytes | None:
-        """Return the records, which are in the page cache; None when the disk fails, which sending them reports."""
-        found = self.range
-        if found is None:
-            return b""
-        try:
-            records = found.file.read_at(found.length, found.position)
-        except OSError:
-            return None
-        return records if len(records) == found.length else None
+    @property
+    def short_records(self) -> Buffer:
+        """The records, if `LogRead.read_short` has read them; else none."""
+        found = self.found
+        return b"" if found is None or found.records is None else found.records
 
     def release(self) -> None:
         """Release the records."""

@@ -14,6 +14,7 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.partition_read import load_uncached
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.partitions.short_responses import encode_short, read_short
 from kavka.broker.replication.fetch_messages import (
     named_partitions,
 )
@@ -32,7 +33,6 @@ from kavka.core.partition import IsrChange
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicId
 from kavka.net.request_budget import RequestBudget
-from kavka.wire.fetch_response import FIRST_ENCODED, Fetched, encode_fetched
 from kavka.wire.frame import EncodedResponse
 from kavka.wire.messages.fetch import (
     FetchRequest,
@@ -41,9 +41,6 @@ from kavka.wire.messages.fetch import (
 )
 
 _AT_ONCE: Final = 256
-_ENCODED_BYTES: Final = 16 << 10
-"""Records up to here are read and sent with the rest of the response: that costs less than `sendfile`."""
-_ENCODED_PARTITIONS: Final = 64
 
 
 class FollowerFetchHandler:
@@ -157,34 +154,12 @@ class FollowerFetchHandler:
         self, context: RequestContext, session: FollowerSession, reads: list[FollowerRead]
     ) -> EncodedResponse | None:
         """Return a short response without errors as bytes; None leaves all as it is for another way."""
-        if context.version < FIRST_ENCODED or len(reads) > _ENCODED_PARTITIONS:
+        if not read_short(context.version, reads):
             return None
-        size = 0
-        for read in reads:
-            size += read.length
-            if size > _ENCODED_BYTES or read.error or read.diverging is not None:
-                return None
-            if read.is_uncached:
-                return None
-        topics: dict[str | bytes, list[Fetched]] = {}
-        for read in reads:
-            records = read.cached_bytes()
-            if records is None:
-                return None
-            name, index = read.partition.key
-            row = (
-                index,
-                read.high_watermark,
-                read.last_stable_offset,
-                read.log_start_offset,
-                records,
-            )
-            topics.setdefault(name, []).append(row)
-        for read in reads:
-            read.release()
         session.end_without_id()
+        rows = [(read.partition.key, read) for read in reads]
         correlation_id = context.header.correlation_id
-        return encode_fetched(context.version, correlation_id, session.session_id, topics)
+        return encode_short(context.version, correlation_id, session.session_id, rows)
 
     def _release(self, session: FollowerSession, reads: list[FollowerRead]) -> None:
         """Release a response that is not sent; a session that continues is sent it with the next."""

@@ -112,6 +112,22 @@ class OsFile:
             return False
         return True
 
+    def read_cached(self, length: int, position: int) -> Buffer | None:
+        """Return a short range without blocking; None when not all of it is in memory, or in the file."""
+        if self._probe is None:
+            return None
+        data = bytearray(length)
+        try:
+            count = os.preadv(self._fd, (data,), position, _RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            self._probe = None
+            return None
+        return data if count == length else None
+
     def sync(self) -> None:
         """Return when all that was written is on the medium (fdatasync)."""
         os.fdatasync(self._fd)

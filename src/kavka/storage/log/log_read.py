@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from kavka.io import Disk, File
+from kavka.io import Buffer, Disk, File
 from kavka.storage.disk.partition_directory import DataFile, NotCached
 
 T = TypeVar("T")
@@ -51,13 +51,15 @@ class LogRead:
     returns. A caller that does not send the range releases it.
     """
 
-    __slots__ = ("_find", "_is_cached", "range")
+    __slots__ = ("_find", "_is_cached", "range", "records")
 
     def __init__(
         self, found: LogRange | None, find: Callable[[bool], LogRange | None] | None = None
     ) -> None:
         """Take a range, or `find(may_block)`, which finds it once the disk was read."""
         self.range = found
+        self.records: Buffer | None = None
+        """The bytes, once `read_short` has found them in the page cache."""
         self._find = find
         self._is_cached: bool | None = None
 
@@ -79,6 +81,16 @@ class LogRead:
             else:
                 self._is_cached = found.file.is_cached(found.length, found.position)
         return self._is_cached
+
+    def read_short(self) -> bool:
+        """Read the bytes, which are few, if they are in the page cache; return whether they are."""
+        found = self.range
+        if found is None:
+            return self._find is None
+        if self._is_cached is None:
+            self.records = found.file.read_cached(found.length, found.position)
+            self._is_cached = self.records is not None
+        return self.records is not None
 
     async def load(self, disk: Disk) -> LogRead:
         """Load everything into the page cache, in the pool, and return the complete read, perhaps another object.

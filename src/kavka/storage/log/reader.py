@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Final
 
 from kavka.storage.disk.partition_directory import NotCached
 from kavka.storage.failures import OffsetOutOfRange
@@ -13,6 +14,9 @@ from kavka.storage.log.segments import LogSegments
 from kavka.storage.log.times import TimedOffset, first_at_or_after, latest
 from kavka.storage.segment.segment import Segment
 from kavka.storage.segment.transaction_index import AbortedTransaction
+
+_CAUGHT_UP: Final = LogRead(None)
+"""A read that finds nothing and needs no disk; it does not change."""
 
 
 class LogReader:
@@ -39,6 +43,10 @@ class LogReader:
         nothing is found in place of a part of it unless `may_cut_first`.
         Raise OffsetOutOfRange, LogDirectoryFailed when the directory is offline, and LogClosed.
         """
+        segments = self._segments
+        if end_offset <= offset and segments.log_start_offset <= offset <= segments.end_offset:
+            self._context.check_open()
+            return _CAUGHT_UP  # nearly every fetch that waits
         find = partial(self._find, offset, max_bytes, end_offset, minimum_one, may_cut_first)
         try:
             return LogRead(find(may_block))
