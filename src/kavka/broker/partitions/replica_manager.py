@@ -13,6 +13,7 @@ from functools import partial
 from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.partition_events import PartitionChange, PartitionEvents
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replication_rounds import ReplicationRounds
 from kavka.broker.partitions.traffic import Traffic
 from kavka.core.partition import Partition, PartitionState
 from kavka.errors import ErrorCode
@@ -70,6 +71,7 @@ class ReplicaManager:
             loads_at_once=config.integer("num.recovery.threads.per.data.dir"),
         )
         self.traffic = Traffic()
+        self.rounds = ReplicationRounds()
         self._log_configs: dict[str, tuple[Mapping[str, Value], LogConfig]] = {}
         self._hosted: dict[TopicPartition, Replica] = {}
         self._is_replicated = False  # True since another broker, or a replica there, is known

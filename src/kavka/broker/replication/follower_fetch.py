@@ -60,7 +60,7 @@ class FollowerFetchHandler:
         """Begin without sessions; `propose` asks the controller for another in-sync set."""
         self._context = context
         self._request_budget = request_budget
-        self.sessions = FollowerSessionCache(context)
+        self.sessions = FollowerSessionCache(context, replica_manager.rounds)
         self._reader = FollowerReader(context, replica_manager, throttle, propose)
 
     def handle(
