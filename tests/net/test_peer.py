@@ -196,7 +196,7 @@ class Receiver:
     """Takes a response, and may send the next request meanwhile."""
 
     def __init__(self, then=None):
-        self.outcome: asyncio.Future = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[HeartbeatResponse] = asyncio.get_running_loop().create_future()
         self.then = then
 
     def done(self):

@@ -1,12 +1,12 @@
 """The rounds in which followers fetch what is appended: at once, or together with what comes behind it.
 
-A follower's fetch that waits at the leader can be answered with each batch. A producer that keeps several large requests
-in flight gains nothing by that: each answer costs both brokers as much as one with all of them. So its requests may
-wait for one another, a moment, until as many are in flight as it had lately: from then on it sends nothing before a
-response, and every microsecond counts.
+A follower's fetch that waits at the leader can be answered with each batch. A producer that keeps several large
+requests in flight gains little by that: each round costs both brokers nearly as much as one with all of them. So a
+large request with acks=all may wait for the next ones of its producer, a moment:
 
-    in flight   1   2   3   4   5     the producer has had five in flight
-    followers   wait ........   answered, with all five
+    in flight  1  2  3  4  5     the producer has five in flight at most
+    waits      yes ......  no    then it sends nothing before a response, and waiting would slow it down,
+                                 unless its responses take long anyway
 
 A producer that waits for each response, or sends small requests, is never waited for: its latency is what counts.
 """
@@ -20,6 +20,7 @@ ROUND_S: Final = 0.001
 _LARGE_BYTES: Final = 8 << 10
 _LATELY: Final = 64
 _SLOW_MS: Final = 4
+"""Responses that take so long are hardly slower by a moment."""
 
 
 class Pipeline:
@@ -31,7 +32,7 @@ class Pipeline:
         """Begin as a producer that waits for each response."""
         self.depth = 1
         self.is_slow = False
-        """True if a response takes so long that a moment more makes no difference."""
+        """True if its responses take four milliseconds or more."""
         self._recent = 0
         self._count = 0
         self._began_ms = now_ms
@@ -44,8 +45,7 @@ class Pipeline:
             self.is_slow = self.depth * (now_ms - self._began_ms) >= _LATELY * _SLOW_MS
             self._recent, self._count, self._began_ms = 0, 0, now_ms
         self._count += 1
-        if in_flight > self._recent:
-            self._recent = in_flight
+        self._recent = max(self._recent, in_flight)
         if in_flight < self.depth:
             return True
         self.depth = in_flight
@@ -81,5 +81,5 @@ class ReplicationRounds:
             self.may_wait = pipeline.note(in_flight, now_ms)
 
     def end(self) -> None:
-        """What is appended from now on is of another request."""
+        """Judge nothing until the next `begin`."""
         self.may_wait = False
