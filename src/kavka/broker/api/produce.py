@@ -73,16 +73,17 @@ class Handler:
     ) -> None:
         """Take the parts; `current_leaders` are named in responses with errors (KIP-951)."""
         self._appender = RequestAppender(replica_manager, verifier.get, batch_checks)
-        self._rounds = replica_manager.rounds
+        self._replica_manager = replica_manager
         self._purgatory = produce_purgatory
         self._current_leaders = current_leaders
 
     def handle(self, context: RequestContext, request: ProduceRequest) -> _Result:
         """Append to each partition, in the order of the request."""
-        if request.acks != ACKS_ALL or not self._rounds.has_followers:
+        rounds = self._replica_manager.rounds
+        if rounds is None or request.acks != ACKS_ALL:
             return self._append(context, request)
         connection = context.connection
-        self._rounds.begin(
+        rounds.begin(
             connection.attachment,
             connection.requests_in_flight,
             context.slot.held_bytes,
@@ -91,7 +92,7 @@ class Handler:
         try:
             return self._append(context, request)
         finally:
-            self._rounds.end()
+            rounds.end()
 
     def _append(self, context: RequestContext, request: ProduceRequest) -> _Result:
         allowance = first_allowance()

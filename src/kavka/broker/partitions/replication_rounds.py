@@ -61,12 +61,10 @@ class PipelinedConnection(Protocol):
 class ReplicationRounds:
     """Says whether what is appended now may wait for more; one object for all partitions of a broker."""
 
-    __slots__ = ("has_followers", "may_wait")
+    __slots__ = ("may_wait",)
 
     def __init__(self) -> None:
-        """Begin without followers."""
-        self.has_followers = False
-        """True since a follower has fetched: before, nothing is to be judged."""
+        """Judge nothing until `begin`."""
         self.may_wait = False
         """True while a request is appended whose producer is expected to send more."""
 

@@ -49,7 +49,6 @@ class FollowerSessionCache:
             session_id = NO_SESSION
             if request.session_epoch == INITIAL_EPOCH:
                 session_id = self._new_id()
-            self._rounds.has_followers = True
             session = FollowerSession(
                 replica_id, session_id, context.connection, self._rounds, by_topic_id=by_topic_id
             )
