@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.frame import decode_request_header, encode_response
+from kavka.wire.frame import decode_request_header, encode_request, encode_response
 from kavka.wire.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApi
 from kavka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kavka.wire.messages.list_groups import ListGroupsRequest
@@ -167,6 +168,82 @@ def test_a_late_response_closes_the_connection_for_all_requests() -> None:
             peer.post(heartbeat())
 
     run(Server(lambda writer, header: None), work)
+
+
+def test_a_request_has_its_own_time_whatever_waits_beside_it() -> None:
+    """One timer serves all: a shorter time moves it, and one that is answered leaves the rest theirs."""
+    answered: list[int] = []
+
+    def behave(writer, header):
+        if header.correlation_id == 1:
+            answered.append(header.correlation_id)
+            answer(writer, header)
+
+    async def work(peer):
+        await peer.post(heartbeat(), timeout_ms=20)
+        long = peer.post(heartbeat(), timeout_ms=60_000)
+        short = peer.post(heartbeat(), timeout_ms=40)
+        with pytest.raises(TimeoutError, match="did not answer in 40 ms"):
+            await short
+        with pytest.raises(ConnectionError, match="too late"):
+            await long
+
+    run(Server(behave), work)
+    assert answered == [1]
+
+
+class Receiver:
+    """Takes a response, and may send the next request meanwhile."""
+
+    def __init__(self, then=None):
+        self.outcome: asyncio.Future[HeartbeatResponse] = asyncio.get_running_loop().create_future()
+        self.then = then
+
+    def done(self):
+        return self.outcome.done()
+
+    def set_result(self, result):
+        self.outcome.set_result(result)
+        if self.then is not None:
+            self.then()
+
+    def set_exception(self, exception):
+        self.outcome.set_exception(exception)
+
+
+def post_to(peer, receiver):
+    encode = partial(encode_request, heartbeat())
+    peer.post_to(receiver, ApiKey.HEARTBEAT, 4, 60_000, encode)
+
+
+def test_a_receiver_sends_the_next_request_before_anything_else_runs() -> None:
+    order: list[str] = []
+
+    async def work(peer):
+        second = Receiver()
+
+        def then():
+            post_to(peer, second)
+            order.append("posted")
+
+        first = Receiver(then)
+        first.outcome.add_done_callback(lambda _: order.append("callbacks"))
+        post_to(peer, first)
+        assert await first.outcome == HeartbeatResponse()
+        assert await second.outcome == HeartbeatResponse()
+
+    run(Server(answer), work)
+    assert order == ["posted", "callbacks"]
+
+
+def test_a_receiver_learns_that_there_will_be_no_response() -> None:
+    async def work(peer):
+        receiver = Receiver()
+        post_to(peer, receiver)
+        with pytest.raises(ConnectionError, match="was lost"):
+            await receiver.outcome
+
+    run(Server(lambda writer, header: writer.close()), work)
 
 
 def test_a_lost_connection_fails_everything_that_waits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -195,6 +196,44 @@ def test_second_fetch_of_a_session_ends_the_wait_of_the_first(play: Play) -> Non
         async with asyncio.timeout(60):
             assert (await first).responses == []
             assert len(only(await second).records) > 0
+
+    play(story)
+
+
+def test_a_wait_has_its_own_time_whatever_waited_before(play: Play) -> None:
+    """One timer serves all waits of a session."""
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 1)
+        session = (await peer.send(fetch(offset=1))).session_id
+        long = peer.post(fetch(session=session, epoch=1, is_quiet=True, wait=20_000))
+        short = peer.post(fetch(session=session, epoch=2, is_quiet=True, wait=30))
+        async with asyncio.timeout(60):
+            assert (await long).responses == []
+            assert (await short).responses == []
+            await peer.send(fetch(session=session, epoch=3, is_quiet=True, wait=10))
+            await peer.send(fetch(session=session, epoch=4, is_quiet=True, wait=20))
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [10, 20_000])
+def test_records_that_the_disk_does_not_give_close_the_connection(
+    play: Play, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    def read_at(file: OsFile, length: int, position: int) -> bytes:
+        raise OSError(errno.EIO, "a broken sector")
+
+    async def story(cluster: Any) -> None:
+        peer = await led(cluster, 0)
+        await cluster.produce(1, b"x" * size, acks=1)
+        response = only(await peer.send(fetch()))
+        assert len(response.records) > size
+        if size < 20_000:  # longer ones are sent by the kernel
+            monkeypatch.setattr(OsFile, "read_at", read_at)
+            with pytest.raises(ConnectionError):
+                await peer.send(fetch())
+            monkeypatch.undo()
 
     play(story)
 

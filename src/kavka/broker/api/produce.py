@@ -73,11 +73,28 @@ class Handler:
     ) -> None:
         """Take the parts; `current_leaders` are named in responses with errors (KIP-951)."""
         self._appender = RequestAppender(replica_manager, verifier.get, batch_checks)
+        self._replica_manager = replica_manager
         self._purgatory = produce_purgatory
         self._current_leaders = current_leaders
 
     def handle(self, context: RequestContext, request: ProduceRequest) -> _Result:
         """Append to each partition, in the order of the request."""
+        rounds = self._replica_manager.rounds
+        if rounds is None or request.acks != ACKS_ALL:
+            return self._append(context, request)
+        connection = context.connection
+        rounds.begin(
+            connection.attachment,
+            connection.requests_in_flight,
+            context.slot.held_bytes,
+            context.received_ms,
+        )
+        try:
+            return self._append(context, request)
+        finally:
+            rounds.end()
+
+    def _append(self, context: RequestContext, request: ProduceRequest) -> _Result:
         allowance = first_allowance()
         if request.transactional_id is not None:
             return self._handle_in_transaction(context, request, allowance)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.partition_events import PartitionChange, PartitionEvents
@@ -24,6 +25,9 @@ from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log_config import NEVER, LogConfig
 from kavka.storage.store.log_store import DirectoryReport, LogStore
 from kavka.storage.store.stray import IsStray
+
+if TYPE_CHECKING:
+    from kavka.broker.partitions.replication_rounds import ReplicationRounds
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +74,8 @@ class ReplicaManager:
             loads_at_once=config.integer("num.recovery.threads.per.data.dir"),
         )
         self.traffic = Traffic()
+        self.rounds: ReplicationRounds | None = None
+        """Set when followers are served: a lone broker has none."""
         self._log_configs: dict[str, tuple[Mapping[str, Value], LogConfig]] = {}
         self._hosted: dict[TopicPartition, Replica] = {}
         self._is_replicated = False  # True since another broker, or a replica there, is known

@@ -14,6 +14,7 @@ from kavka.broker.context import BrokerContext
 from kavka.broker.partitions.partition_read import load_uncached
 from kavka.broker.partitions.replica import Replica
 from kavka.broker.partitions.replica_manager import ReplicaManager
+from kavka.broker.partitions.replication_rounds import ReplicationRounds
 from kavka.broker.partitions.short_responses import encode_short, read_short
 from kavka.broker.replication.fetch_messages import (
     named_partitions,
@@ -57,7 +58,8 @@ class FollowerFetchHandler:
         """Begin without sessions; `propose` asks the controller for another in-sync set."""
         self._context = context
         self._request_budget = request_budget
-        self.sessions = FollowerSessionCache(context)
+        replica_manager.rounds = rounds = ReplicationRounds()
+        self.sessions = FollowerSessionCache(context, rounds)
         self._reader = FollowerReader(context, replica_manager, throttle, propose)
 
     def handle(

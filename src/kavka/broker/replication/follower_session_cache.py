@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kavka.broker.context import BrokerContext
+from kavka.broker.partitions.replication_rounds import ReplicationRounds
 from kavka.broker.replication.fetch_messages import FIRST_BY_TOPIC_ID, forgotten_partitions
 from kavka.broker.replication.follower_sessions import FollowerSession
 from kavka.broker.requests.context import RequestContext
@@ -22,8 +23,9 @@ _PARTITIONS_SETTING: Final = "kavka.max.incremental.fetch.session.cache.partitio
 class FollowerSessionCache:
     """The sessions that followers may continue, by their id."""
 
-    def __init__(self, context: BrokerContext) -> None:
-        """Begin without sessions."""
+    def __init__(self, context: BrokerContext, rounds: ReplicationRounds) -> None:
+        """Begin without sessions; `rounds` says what may wait for more."""
+        self._rounds = rounds
         self._random = context.random
         self._sessions: dict[int, FollowerSession] = {}
         self._max_partitions = context.config.integer(_PARTITIONS_SETTING)
@@ -48,7 +50,7 @@ class FollowerSessionCache:
             if request.session_epoch == INITIAL_EPOCH:
                 session_id = self._new_id()
             session = FollowerSession(
-                replica_id, session_id, context.connection, by_topic_id=by_topic_id
+                replica_id, session_id, context.connection, self._rounds, by_topic_id=by_topic_id
             )
             if session_id != NO_SESSION:
                 self._add(session)

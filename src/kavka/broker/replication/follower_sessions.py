@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kavka.broker.partitions.replica import Replica
+from kavka.broker.partitions.replication_rounds import ROUND_S, ReplicationRounds
 from kavka.broker.requests.deferred import DeferredResponse, SecondStage
 from kavka.core.fetch_session import NO_SESSION, FetchPartition, PartitionKey
 from kavka.core.partition import FollowerActivity
@@ -64,13 +65,20 @@ class FollowerSession:
     """The session of one follower's connection."""
 
     def __init__(
-        self, replica_id: BrokerId, session_id: int, connection: Connection, *, by_topic_id: bool
+        self,
+        replica_id: BrokerId,
+        session_id: int,
+        connection: Connection,
+        rounds: ReplicationRounds,
+        *,
+        by_topic_id: bool,
     ) -> None:
         """Serve no partition yet; `session_id` is NO_SESSION for one request only."""
         self.replica_id = replica_id
         self.connection = connection
         self.session_id = session_id
         self.by_topic_id = by_topic_id
+        self._rounds = rounds
         self.epoch = 1  # what the next request must have
         self.activity = FollowerActivity()
         self.partitions: dict[PartitionKey, SessionPartition] = {}
@@ -99,7 +107,9 @@ class FollowerSession:
         """Mark a partition dirty, and answer the fetch that waits: at once, or soon where that can wait."""
         if self.mark_dirty(partition) and self.waiting is not None:
             if can_wait:
-                self.waiting.wake_soon()
+                self.waiting.wake_within(_HIGH_WATERMARK_WAIT_S)
+            elif self._rounds.may_wait:
+                self.waiting.wake_within(ROUND_S)
             else:
                 self.waiting.wake()
 
@@ -195,9 +205,9 @@ class DelayedFollowerFetch(DeferredResponse):
         session.waiting = self
         session.wake_at(self.until)
 
-    def wake_soon(self) -> None:
-        """Answer after a moment: records that come meanwhile take the high watermark with them."""
-        soon = asyncio.get_running_loop().time() + _HIGH_WATERMARK_WAIT_S
+    def wake_within(self, wait_s: float) -> None:
+        """Answer after a moment, together with what comes meanwhile."""
+        soon = asyncio.get_running_loop().time() + wait_s
         if soon < self.until:
             self.until = soon
             self._session.wake_at(soon)

@@ -16,6 +16,7 @@ from kavka.broker.requests.session import ConnectionAuthorizer, SessionRefused
 from kavka.net.connection import Connection
 
 if TYPE_CHECKING:
+    from kavka.broker.partitions.replication_rounds import Pipeline
     from kavka.net.bounded_log import BoundedLog
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,15 @@ class ConnectionCounts:
 class OpenConnection:
     """The state of a connection: `Connection.attachment`."""
 
-    __slots__ = ("_unmute_timer", "authorizer", "is_open", "number", "session", "waiting")
+    __slots__ = (
+        "_unmute_timer",
+        "authorizer",
+        "is_open",
+        "number",
+        "pipeline",
+        "session",
+        "waiting",
+    )
 
     def __init__(self, connection: Connection, policies: Policies, number: int) -> None:
         """Open the session. A connection that was accepted later has a larger number."""
@@ -73,6 +82,8 @@ class OpenConnection:
             )
         )
         self.is_open = True
+        self.pipeline: Pipeline | None = None
+        """The Produce requests in flight; None before one was judged for replication."""
         self.waiting: dict[asyncio.Future[Any] | DeferredResponse, None] = {}
         """Waiting tasks of the connection that are cancelled when it is gone."""
         self._unmute_timer: asyncio.TimerHandle | None = None
