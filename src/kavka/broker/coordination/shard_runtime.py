@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kavka.broker.coordination.machine_shell import MachineTimer
 from kavka.broker.coordination.partition_replay import PartitionReplay
+from kavka.broker.coordination.shard_reply import ShardReply
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Decision, Machine, SendReply, Token
@@ -98,7 +99,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._replica = replica
         self._compression = compression
         self._append_timeout_ms = append_timeout_ms
-        self._tokens: dict[Token, asyncio.Future[Any]] = {}
+        self._tokens: dict[Token, asyncio.Future[Any] | ShardReply] = {}
         self._next_token = 0
         self.malformed_records = 0
         """Records that the load skipped."""
@@ -189,9 +190,9 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading.cancel()
         self._timer.cancel()
         self._release_decided(self._shard.resign(self._now_ms()))
-        for future in self._tokens.values():
-            if not future.done():
-                future.set_result(ErrorCode.NOT_COORDINATOR)
+        for waiting in self._tokens.values():
+            if not waiting.done():
+                waiting.set_result(ErrorCode.NOT_COORDINATOR)
         self._tokens.clear()
         self._undecided.clear()
         self._late.clear()
@@ -249,15 +250,26 @@ class ShardRuntime(Generic[E, R, F]):
 
         The reply is an ErrorCode when the shard itself cannot answer, as after `stop`.
         """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._submit(make_event, future)
+        return future
+
+    def ask(self, make_event: Callable[[Token], E]) -> ShardReply:
+        """Submit as `submit` does, without a future."""
+        reply = ShardReply()
+        self._submit(make_event, reply)
+        return reply
+
+    def _submit(
+        self, make_event: Callable[[Token], E], reply: asyncio.Future[Any] | ShardReply
+    ) -> None:
         token = self._next_token
         self._next_token += 1
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._stopped:
-            future.set_result(ErrorCode.NOT_COORDINATOR)
-            return future
-        self._tokens[token] = future
+            reply.set_result(ErrorCode.NOT_COORDINATOR)
+            return
+        self._tokens[token] = reply
         self.post(make_event(token))
-        return future
 
     def post(self, event: E) -> None:
         """Pass an event to the machine; a stopped shard ignores it."""
@@ -275,7 +287,7 @@ class ShardRuntime(Generic[E, R, F]):
             self._append(decision, self._batch([(self._confirmation, None)]), self._confirming)
         else:
             self._await_commit(decision, 0, self._undecided)
-        self.commit_ready()
+        self._release_committed()
 
     def _append(
         self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
@@ -304,6 +316,12 @@ class ShardRuntime(Generic[E, R, F]):
 
     def commit_ready(self) -> None:
         """Apply and answer, in order, the decisions with records below the high watermark."""
+        # It moves by the shard's own appends, too, before their decisions wait.
+        if self._undecided or self._late or self._confirming:
+            self._release_committed()
+            self._set_timer()
+
+    def _release_committed(self) -> None:
         high_watermark = self._replica.partition.high_watermark
         for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
@@ -311,7 +329,6 @@ class ShardRuntime(Generic[E, R, F]):
                 for record in decision.records:
                     self._shard.apply(record)
                 self._release_decided(decision)
-        self._set_timer()
 
     def _release_decided(self, decision: Decision[R, F]) -> None:
         for effect in decision.effects:
@@ -321,10 +338,10 @@ class ShardRuntime(Generic[E, R, F]):
                 self._perform(effect)
 
     def _resolve(self, token: Token, reply: object) -> None:
-        """Resolve the future of a request, unless it is resolved."""
-        future = self._tokens.pop(token, None)
-        if future is not None and not future.done():
-            future.set_result(reply)
+        """Give a request its reply, unless it has one."""
+        waiting = self._tokens.pop(token, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
 
     # -- time
 

@@ -7,7 +7,11 @@ from typing import Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
+from kavka.broker.coordination.shard_reply import ShardReply
+from kavka.broker.coordination.transaction_marker_manager import (
+    TransactionMarkerManager,
+    WriteHere,
+)
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
 from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.partitions.batch_decoder import BatchDecoder
@@ -18,7 +22,6 @@ from kavka.core.transaction.events import DescribedTransaction, Event, ListedTra
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.errors import ErrorCode
 from kavka.ids import ProducerId
-from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 
 class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
@@ -33,7 +36,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         *,
         create_topic: Callable[[NewTopic], Awaitable[object]],
         next_producer_id: Callable[[], Awaitable[ProducerId]],
-        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        write_here: WriteHere,
     ) -> None:
         """Coordinate nothing yet.
 
@@ -101,8 +104,17 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
 
     # -- asking
 
-    async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
+    def ask(self, transactional_id: str, make_event: Callable[[Token], Event]) -> ShardReply:
         """Submit an event to the shard of a transactional id; return its reply, or the error to answer."""
+        shard = self.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            reply = ShardReply()
+            reply.set_result(shard)
+            return reply
+        return shard.ask(make_event)
+
+    async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
+        """Submit an event as `ask` does, and wait for the reply."""
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

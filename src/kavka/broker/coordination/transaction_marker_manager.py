@@ -6,14 +6,17 @@ timer. A request fails when it is not answered in twice `request.timeout.ms`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.broker_connection import ConnectionPool
 from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.marker_messages import codes_of, request_of
+from kavka.broker.requests.pace import SLICE_MS
 from kavka.core.transaction.events import SendMarkers
 from kavka.core.transaction_markers import events
 from kavka.core.transaction_markers.events import Coordinator, Effect, Event
@@ -23,12 +26,17 @@ from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
 _MAX_FREE_CONNECTIONS: Final = 8
+
+WriteHere = Callable[
+    [list[events.TransactionMarkers]], events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes]
+]
+"""Writes markers to the partitions that this broker leads: at once, or a coroutine continues where some have to wait.
+"""
 
 
 class TransactionMarkerManager:
@@ -37,7 +45,7 @@ class TransactionMarkerManager:
     def __init__(
         self,
         context: BrokerContext,
-        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        write_here: WriteHere,
     ) -> None:
         """Send nothing yet; `write_here` writes to the partitions that this broker leads."""
         self._context = context
@@ -45,6 +53,9 @@ class TransactionMarkerManager:
         self._machine = TransactionMarkerMachine(context.metadata)
         self._pools: dict[BrokerId, ConnectionPool] = {}
         self._tasks = EffectTasks()
+        self._for_here: deque[events.SendRequest] = deque()
+        self._writing: asyncio.Handle | None = None
+        """The call that writes the markers of `_for_here`."""
         self._timer = MachineTimer(context.clock, self._tick)
 
     def __len__(self) -> int:
@@ -69,6 +80,10 @@ class TransactionMarkerManager:
         """Send nothing any more."""
         self._machine = TransactionMarkerMachine(self._context.metadata)
         self._timer.cancel()
+        self._for_here.clear()
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
         await self._tasks.stop()
         for pool in self._pools.values():
             pool.abort()
@@ -82,8 +97,11 @@ class TransactionMarkerManager:
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case events.SendRequest():
-                    self._tasks.spawn(self._deliver(effect))
+                case events.SendRequest(_number, broker_id):
+                    if broker_id == self._context.broker_id:
+                        self._write_soon(effect)
+                    else:
+                        self._tasks.spawn(self._deliver(effect, self._send_request(effect)))
                 case events.ReportWritten():
                     _report(effect)
                 case events.CheckDeletion():
@@ -101,27 +119,63 @@ class TransactionMarkerManager:
     def _tick(self) -> None:
         self._perform(self._machine.tick(self._context.clock.tick_ms()))
 
-    # -- requests
+    # -- this broker's own partitions
 
-    async def _deliver(self, request: events.SendRequest) -> None:
+    def _write_soon(self, request: events.SendRequest) -> None:
+        """Write in the next iteration of the loop: the producers get their responses before."""
+        self._for_here.append(request)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().call_soon(self._write_all)
+
+    def _write_all(self) -> None:
+        """Write for a slice of the loop's time.
+
+        What is written makes room for further requests, which are written, too: a producer that goes on at once should
+        find its transaction completed.
+        """
+        tick_ms = self._context.clock.tick_ms
+        end_ms = tick_ms() + SLICE_MS
+        try:
+            while self._for_here and tick_ms() < end_ms:
+                self._write(self._for_here.popleft())
+        finally:
+            loop = asyncio.get_running_loop()
+            self._writing = loop.call_soon(self._write_all) if self._for_here else None
+
+    def _write(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
         try:
-            event = events.ResponseReceived(request.number, await self._send_request(request))
+            markers = self._machine.markers_of(request.number)
+            codes = self._write_here(markers) if markers else {}
+            if isinstance(codes, Coroutine):
+                self._tasks.spawn(self._deliver(request, codes))
+                return
+            event = events.ResponseReceived(request.number, codes)
+        except Exception:
+            # A bug must not end the retries: the transactions would hang without limit.
+            log.exception("markers not written broker=%d", request.broker_id)
+        self._handle(event)
+
+    # -- requests
+
+    async def _deliver(
+        self, request: events.SendRequest, work: Coroutine[Any, Any, events.MarkerCodes]
+    ) -> None:
+        event: Event = events.RequestFailed(request.number, has_timed_out=False)
+        try:
+            event = events.ResponseReceived(request.number, await work)
         except TimeoutError as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
             event = events.RequestFailed(request.number, has_timed_out=True)
         except (OSError, KafkaError, CorruptFrame) as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
         except Exception:
-            # A bug must not end the retries: the transactions would hang without limit.
+            # As above.
             log.exception("markers not written broker=%d", request.broker_id)
         self._handle(event)
 
     async def _send_request(self, request: events.SendRequest) -> events.MarkerCodes:
         """Send what is still wanted when there is a connection, and return what became of it."""
-        if request.broker_id == self._context.broker_id:
-            markers = self._machine.markers_of(request.number)
-            return codes_of(await self._write_here(request_of(markers))) if markers else {}
         pool = self._pool(request.broker_id)
         connection = pool.take()
         try:

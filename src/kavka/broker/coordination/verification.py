@@ -99,7 +99,11 @@ class Verifier:
         self._batches[token] = _Waiting(replica, begun, batch, future)
         # A late batch shares the verification of a newer epoch, but not its response.
         self._channel.verify(token, (begun.verification, epoch), request)
-        return future
+        return future.result() if future.done() else future
+
+    def flush(self) -> None:
+        """Ask about the batches of a request together; it has no more of them."""
+        self._channel.flush()
 
     def _ended(self, tokens: tuple[Token, ...], code: ErrorCode) -> None:
         """Append, or refuse, the batches that have waited for a response; let offsets continue."""
@@ -160,6 +164,7 @@ class Verifier:
         token = self._channel.new_token()
         reply = self._offsets[token] = asyncio.get_running_loop().create_future()
         self._channel.verify(token, token, request)
+        self._channel.flush()
         code = await reply
         return code_for_offsets(begun, code, replica.log.producers)
 
