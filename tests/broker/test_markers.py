@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -68,8 +68,8 @@ class Coordinator:
         self.coordinator_epoch = 7
         self.posted: list[tuple[int, tuple[TopicPartition, ...]]] = []
 
-    def post(self, event: MarkersWritten) -> None:
-        self.posted.append((event.producer_id, event.partitions))
+    def post_all(self, events: Sequence[MarkersWritten]) -> None:
+        self.posted += [(event.producer_id, event.partitions) for event in events]
 
     async def until_posted(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
         await until(lambda: len(self.posted) >= count)

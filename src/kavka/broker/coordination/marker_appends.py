@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kavka.broker.partitions.replica import AppendOutcome
+from kavka.broker.partitions.replica import AppendOutcome, Replica
 from kavka.broker.produce.delayed_produce import Append, wait_until_replicated, wait_until_written
 from kavka.broker.requests.pace import UNPACED, Pace
 from kavka.errors import ErrorCode
@@ -47,6 +47,12 @@ class _Marker(NamedTuple):
     coordinator_epoch: int
     transaction_version: int
 
+    def for_replica(self) -> tuple[int, int, EndMarker, int]:
+        """Return the arguments of `Replica.append_marker`."""
+        kind = ControlType.COMMIT if self.committed else ControlType.ABORT
+        end = EndMarker(kind, self.coordinator_epoch)
+        return self.producer_id, self.producer_epoch, end, self.transaction_version
+
 
 class MarkerAppender:
     """Appends the markers of transactions to the partitions that this broker leads."""
@@ -71,8 +77,7 @@ class MarkerAppender:
 
         Return their codes; or, if some wait for the disk or for replicas, what continues with them.
         """
-        codes: dict[_Key, ErrorCode] = {}
-        waiting: list[tuple[_Key, Append]] = []
+        asked: dict[TopicPartition, list[_Marker]] = {}
         for coordinator_epoch, transaction, partitions in markers:
             marker = _Marker(
                 transaction.producer_id,
@@ -82,14 +87,34 @@ class MarkerAppender:
                 transaction.transaction_version,
             )
             for topic_partition in partitions:
+                asked.setdefault(topic_partition, []).append(marker)
+        codes: dict[_Key, ErrorCode] = {}
+        waiting: list[tuple[_Key, Append]] = []
+        for topic_partition, some in asked.items():
+            appends = self._append_together(topic_partition, some)
+            for marker, append in zip(some, appends, strict=True):
                 key = (marker.producer_id, topic_partition)
-                append = self._append(topic_partition, marker, None)
                 code = append if isinstance(append, ErrorCode) else _settled(append)
                 if code is not None:
                     codes[key] = code
                 elif isinstance(append, Append):
                     waiting.append((key, append))
         return self._add_later(codes, waiting) if waiting else codes
+
+    def _append_together(
+        self, topic_partition: TopicPartition, markers: list[_Marker]
+    ) -> list[Append | ErrorCode]:
+        """Append markers of different producers to a partition."""
+        if len(markers) == 1:
+            return [self._append(topic_partition, markers[0], None)]
+        replica = self._replica_manager.find(topic_partition)
+        if isinstance(replica, ErrorCode):
+            return [replica] * len(markers)
+        outcomes = replica.append_markers([marker.for_replica() for marker in markers])
+        return [
+            self._appended(topic_partition, replica, marker, outcome)
+            for marker, outcome in zip(markers, outcomes, strict=True)
+        ]
 
     async def _add_later(
         self, codes: dict[_Key, ErrorCode], waiting: list[tuple[_Key, Append]]
@@ -163,11 +188,17 @@ class MarkerAppender:
                     *(topic_partition, marker.producer_id, marker.coordinator_epoch, newest_epoch),
                 )
                 return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
-        end = EndMarker(kind, marker.coordinator_epoch)
-        outcome = replica.append_marker(
-            marker.producer_id, marker.producer_epoch, end, marker.transaction_version
-        )
+        outcome = replica.append_marker(*marker.for_replica())
+        return self._appended(topic_partition, replica, marker, outcome)
+
+    def _appended(
+        self,
+        topic_partition: TopicPartition,
+        replica: Replica,
+        marker: _Marker,
+        outcome: AppendOutcome,
+    ) -> Append | ErrorCode:
+        """Notify the group coordinator of a marker that is in the log, or log why it is not."""
         if outcome.error is not ErrorCode.NONE:
             _log_refusal(topic_partition, marker, outcome)
             return outcome.error

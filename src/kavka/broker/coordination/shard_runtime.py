@@ -14,7 +14,7 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kavka.broker.coordination.machine_shell import MachineTimer
@@ -27,7 +27,7 @@ from kavka.errors import ErrorCode
 from kavka.io import Clock
 from kavka.storage.failures import CorruptFile
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.records.batch import BatchBuilder, Record
+from kavka.wire.records.batch import Record, build_batch
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader
@@ -160,12 +160,8 @@ class ShardRuntime(Generic[E, R, F]):
         """Return the batch of a decision's records."""
         return self._batch([self._to_bytes(record) for record in decision.records])
 
-    def _batch(self, records: Iterable[tuple[bytes, bytes | None]]) -> bytearray:
-        builder = BatchBuilder()
-        now_ms = self._now_ms()
-        for key, value in records:
-            builder.append(key, value, now_ms)
-        return builder.build(self._compression)
+    def _batch(self, records: Sequence[tuple[bytes, bytes | None]]) -> bytearray:
+        return build_batch(records, self._now_ms(), self._compression)
 
     # -- life
 
@@ -285,16 +281,22 @@ class ShardRuntime(Generic[E, R, F]):
             self._append(decision, self._encode(decision), self._undecided)
         elif decision.must_confirm and self._replica.partition.may_be_replaced:
             self._append(decision, self._batch([(self._confirmation, None)]), self._confirming)
-        else:
+        elif self._undecided:
             self._await_commit(decision, 0, self._undecided)
-        self._release_committed()
+        else:
+            self._release_decided(decision)
 
     def _append(
         self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
     ) -> None:
         outcome = self._replica.append_internal(batch)
         if outcome.error is ErrorCode.NONE:
-            self._await_commit(decision, outcome.end_offset, waiting)
+            high_watermark = self._replica.partition.high_watermark
+            if outcome.end_offset > high_watermark or self._undecided or self._late:
+                self._await_commit(decision, outcome.end_offset, waiting)
+                self._release_committed()
+            else:  # as with one replica, always
+                self._commit(decision)
             return
         topic_partition, code = self._replica.topic_partition, outcome.error
         if decision.records:
@@ -308,7 +310,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _await_commit(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
-        """Queue a decision; `commit_ready` is to be called next."""
+        """Queue a decision; what is committed is to be released next."""
         timeout_ms = self._append_timeout_ms
         if waiting is self._confirming:
             timeout_ms = min(timeout_ms, _CONFIRM_MS)
@@ -325,10 +327,12 @@ class ShardRuntime(Generic[E, R, F]):
         high_watermark = self._replica.partition.high_watermark
         for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
-                decision = waiting.popleft().decision
-                for record in decision.records:
-                    self._shard.apply(record)
-                self._release_decided(decision)
+                self._commit(waiting.popleft().decision)
+
+    def _commit(self, decision: Decision[R, F]) -> None:
+        for record in decision.records:
+            self._shard.apply(record)
+        self._release_decided(decision)
 
     def _release_decided(self, decision: Decision[R, F]) -> None:
         for effect in decision.effects:

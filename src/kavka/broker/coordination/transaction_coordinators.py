@@ -21,7 +21,7 @@ from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.errors import ErrorCode
-from kavka.ids import ProducerId
+from kavka.ids import ProducerId, TopicPartition
 
 
 class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
@@ -119,6 +119,19 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         if isinstance(shard, ErrorCode):
             return shard
         return await shard.submit(make_event)
+
+    def takes_part(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partition: TopicPartition,
+    ) -> bool:
+        """Return whether a partition takes part in a transaction that is coordinated here; false also elsewhere."""
+        shard = self.shard_of(transactional_id)
+        return not isinstance(shard, ErrorCode) and shard.machine.takes_part(
+            transactional_id, producer_id, producer_epoch, topic_partition
+        )
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Return a transactional id as it is now."""

@@ -17,7 +17,7 @@ from kavka.broker.coordination.broker_connection import ConnectionPool
 from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.marker_messages import codes_of, request_of
 from kavka.broker.requests.pace import SLICE_MS
-from kavka.core.transaction.events import SendMarkers
+from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.core.transaction_markers import events
 from kavka.core.transaction_markers.events import Coordinator, Effect, Event
 from kavka.core.transaction_markers.machine import TransactionMarkerMachine
@@ -53,23 +53,32 @@ class TransactionMarkerManager:
         self._machine = TransactionMarkerMachine(context.metadata)
         self._pools: dict[BrokerId, ConnectionPool] = {}
         self._tasks = EffectTasks()
+        self._needed: list[events.MarkersNeeded] = []
+        """Those that the machine does not know yet."""
         self._for_here: deque[events.SendRequest] = deque()
-        self._writing: asyncio.Handle | None = None
-        """The call that writes the markers of `_for_here`."""
+        self._continuing: asyncio.Handle | None = None
+        """The call of `_continue`."""
         self._timer = MachineTimer(context.clock, self._tick)
 
     def __len__(self) -> int:
         """Return how many partitions wait for a marker."""
-        return len(self._machine)
+        waiting = len(self._machine)
+        return waiting + sum(len(one.transaction.partitions) for one in self._needed)
 
     # -- from coordinators
 
     def send(self, coordinator: Coordinator, effect: SendMarkers) -> None:
-        """Send markers to partitions; `coordinator` gets an event for each when it is written."""
-        self._handle(events.MarkersNeeded(coordinator, effect))
+        """Send markers to partitions; `coordinator` gets an event for each when it is written.
+
+        They are sent in the next iteration of the loop: those of all transactions that end in this one go together, and
+        their producers get their responses before.
+        """
+        self._needed.append(events.MarkersNeeded(coordinator, effect))
+        self._continue_soon()
 
     def forget(self, coordinator: Coordinator) -> None:
         """Send nothing more for a coordinator that leads no longer."""
+        self._needed = [one for one in self._needed if one.coordinator is not coordinator]
         self._handle(events.CoordinatorResigned(coordinator))
 
     def metadata_changed(self) -> None:
@@ -80,10 +89,11 @@ class TransactionMarkerManager:
         """Send nothing any more."""
         self._machine = TransactionMarkerMachine(self._context.metadata)
         self._timer.cancel()
+        self._needed.clear()
         self._for_here.clear()
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
+        if self._continuing is not None:
+            self._continuing.cancel()
+            self._continuing = None
         await self._tasks.stop()
         for pool in self._pools.values():
             pool.abort()
@@ -95,15 +105,17 @@ class TransactionMarkerManager:
         self._perform(self._machine.handle(event, self._context.clock.tick_ms()))
 
     def _perform(self, effects: list[Effect]) -> None:
+        written: dict[Coordinator, list[MarkersWritten]] = {}
         for effect in effects:
             match effect:
                 case events.SendRequest(_number, broker_id):
                     if broker_id == self._context.broker_id:
-                        self._write_soon(effect)
+                        self._for_here.append(effect)
+                        self._continue_soon()
                     else:
                         self._tasks.spawn(self._deliver(effect, self._send_request(effect)))
-                case events.ReportWritten():
-                    _report(effect)
+                case events.ReportWritten(coordinator, event):
+                    written.setdefault(coordinator, []).append(event)
                 case events.CheckDeletion():
                     self._tasks.spawn(self._check_deletion(effect))
                 case events.Disconnect(broker_id):
@@ -115,20 +127,18 @@ class TransactionMarkerManager:
                 case events.LogDeleted(topic_partition):
                     log.info("marker not needed partition=%s reason=deleted", topic_partition)
         self._timer.set(self._machine.deadline_ms())
+        for coordinator, reports in written.items():
+            _report(coordinator, reports)
 
     def _tick(self) -> None:
         self._perform(self._machine.tick(self._context.clock.tick_ms()))
 
-    # -- this broker's own partitions
+    def _continue_soon(self) -> None:
+        if self._continuing is None:
+            self._continuing = asyncio.get_running_loop().call_soon(self._continue)
 
-    def _write_soon(self, request: events.SendRequest) -> None:
-        """Write in the next iteration of the loop: the producers get their responses before."""
-        self._for_here.append(request)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().call_soon(self._write_all)
-
-    def _write_all(self) -> None:
-        """Write for a slice of the loop's time.
+    def _continue(self) -> None:
+        """Tell the machine what is needed, and write to this broker's own partitions for a slice of the loop's time.
 
         What is written makes room for further requests, which are written, too: a producer that goes on at once should
         find its transaction completed.
@@ -136,11 +146,16 @@ class TransactionMarkerManager:
         tick_ms = self._context.clock.tick_ms
         end_ms = tick_ms() + SLICE_MS
         try:
+            needed, self._needed = self._needed, []
+            self._perform(self._machine.handle_all(needed, tick_ms()))
             while self._for_here and tick_ms() < end_ms:
                 self._write(self._for_here.popleft())
         finally:
-            loop = asyncio.get_running_loop()
-            self._writing = loop.call_soon(self._write_all) if self._for_here else None
+            self._continuing = None
+            if self._for_here or self._needed:
+                self._continue_soon()
+
+    # -- this broker's own partitions
 
     def _write(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
@@ -223,10 +238,11 @@ class TransactionMarkerManager:
         return node is None or topic_partition.partition in node.assignment
 
 
-def _report(effect: events.ReportWritten) -> None:
-    """Report written markers to the coordinator of a transaction."""
+def _report(coordinator: Coordinator, written: list[MarkersWritten]) -> None:
+    """Report written markers to the coordinator of their transactions."""
     try:
-        effect.coordinator.post(effect.event)
+        coordinator.post_all(written)
     except Exception:
         # A bug in one coordinator must not keep others from what is theirs.
-        log.exception("written markers not reported id=%s", effect.event.transactional_id)
+        ids = ",".join(event.transactional_id for event in written)
+        log.exception("written markers not reported ids=%s", ids)

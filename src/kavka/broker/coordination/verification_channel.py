@@ -70,6 +70,10 @@ class VerificationChannel:
         self._last_token += 1
         return self._last_token
 
+    def is_pending(self, key: Hashable) -> bool:
+        """Return whether a verification has not ended yet, so that what comes after it has to wait, too."""
+        return self._machine.is_pending(key)
+
     def verify(self, token: Token, key: Hashable, request: VerificationRequest) -> None:
         """Ask, or wait for the response that what came before with the same key waits for."""
         self._handle(events.VerificationNeeded(token, key, request))

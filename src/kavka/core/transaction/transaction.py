@@ -116,11 +116,14 @@ class Transaction:
         before = self.previous_producer_id
         if previous is not None and previous.producer_id != value.producer_id:
             before = previous.producer_id
-        if value.client_transaction_version > 0:
-            value = replace(value, previous_producer_id=before)
-        else:  # the older form of the record has no place for them
+        stored = before
+        if (
+            value.client_transaction_version == 0
+        ):  # the older form of the record has no place for them
             assert value.next_producer_id == NO_PRODUCER_ID
-            value = replace(value, previous_producer_id=NO_PRODUCER_ID)
+            stored = NO_PRODUCER_ID
+        if value.previous_producer_id != stored:
+            value = replace(value, previous_producer_id=stored)
         last = self.last_producer_epoch if last_producer_epoch is None else last_producer_epoch
         self.pending = Pending(value, last, before)
         return value
