@@ -269,6 +269,36 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
     play(run, story)
 
 
+def test_a_coordinator_that_resigns_before_its_markers_leave_sends_nothing(run: Run) -> None:
+    async def story(
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
+    ) -> None:
+        successor = Coordinator()
+        markers.send(coordinator, effect(1, T, U))
+        markers.send(successor, effect(2, T))
+        assert len(markers) == 3
+        markers.forget(coordinator)
+        assert await writer.asked() == [[(2, "t")]]
+        writer.answer()
+        assert await successor.until_posted(1) == [(2, (T,))]
+        assert (coordinator.posted, len(markers)) == ([], 0)
+
+    play(run, story)
+
+
+def test_transactions_that_end_together_share_a_request(run: Run) -> None:
+    async def story(
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
+    ) -> None:
+        for producer_id in range(1, 8):
+            markers.send(coordinator, effect(producer_id, T))
+        assert await writer.asked() == [[(producer_id, "t") for producer_id in range(1, 8)]]
+        writer.answer()
+        assert len(await coordinator.until_posted(7)) == 7
+
+    play(run, story)
+
+
 def test_no_marker_waits_for_a_deposed_leader(run: Run) -> None:
     async def story(
         markers: TransactionMarkerManager,

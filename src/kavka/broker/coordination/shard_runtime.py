@@ -342,7 +342,7 @@ class ShardRuntime(Generic[E, R, F]):
                 self._perform(effect)
 
     def _resolve(self, token: Token, reply: object) -> None:
-        """Give a request its reply, unless it has one."""
+        """Resolve what a request waits for, unless it is resolved."""
         waiting = self._tokens.pop(token, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(reply)

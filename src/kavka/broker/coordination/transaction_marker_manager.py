@@ -138,7 +138,7 @@ class TransactionMarkerManager:
             self._continuing = asyncio.get_running_loop().call_soon(self._continue)
 
     def _continue(self) -> None:
-        """Tell the machine what is needed, and write to this broker's own partitions for a slice of the loop's time.
+        """Report to the machine what is needed, and write to this broker's own partitions for a slice of time.
 
         What is written makes room for further requests, which are written, too: a producer that goes on at once should
         find its transaction completed.
