@@ -67,7 +67,20 @@ def test_bytes_are_those_of_the_messages(
     topics: dict[str, list[int]],
 ) -> None:
     rows = frozenset(TopicPartition(topic, n) for topic, some in topics.items() for n in some)
-    value = StoredTransaction(*numbers[:3], state, rows, *numbers[3:7], version, numbers[7])
+    producer_id, epoch, timeout_ms, updated_ms, start_ms, previous, following, next_epoch = numbers
+    value = StoredTransaction(
+        producer_id,
+        epoch,
+        timeout_ms,
+        state,
+        rows,
+        updated_ms,
+        start_ms,
+        previous_producer_id=previous,
+        next_producer_id=following,
+        client_transaction_version=version,
+        next_producer_epoch=next_epoch,
+    )
     by_topic = partitions_by_topic(sorted(rows)).items()
     message = TransactionLogValue(
         producer_id=value.producer_id,

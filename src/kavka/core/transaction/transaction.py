@@ -164,11 +164,14 @@ def with_producer(value: StoredTransaction, successor: Identity) -> StoredTransa
 
     The markers' epoch is above all that took part, so that nothing written late can join what comes next.
     """
-    if value.client.producer_id == value.producer_id:
-        value = replace(value, producer_epoch=min(value.client.producer_epoch + 1, MAX_EPOCH))
-    else:
-        value = replace(value, producer_epoch=min(value.producer_epoch + 1, MAX_EPOCH))
-    if successor == (value.producer_id, value.producer_epoch):
+    client = value.client
+    is_same_id = client.producer_id == value.producer_id
+    epoch = min((client if is_same_id else value).producer_epoch + 1, MAX_EPOCH)
+    if successor == (value.producer_id, epoch):
         successor = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-    epoch = successor.producer_epoch or NO_PRODUCER_EPOCH
-    return replace(value, next_producer_id=successor.producer_id, next_producer_epoch=epoch)
+    return replace(
+        value,
+        producer_epoch=epoch,
+        next_producer_id=successor.producer_id,
+        next_producer_epoch=successor.producer_epoch or NO_PRODUCER_EPOCH,
+    )
