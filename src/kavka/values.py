@@ -52,7 +52,9 @@ def mutable(cls: type[T]) -> type[T]:
 
 def replace(value: T, /, **changes: Any) -> T:
     """Return a copy of a value with other values in some fields. Raise TypeError for a field that it has not."""
-    return type(value)(**dict(zip(_names(type(value)), _fields(value), strict=True)) | changes)
+    cls: Any = type(value)
+    copy: T = cls(**dict(zip(cls.__match_args__, cls.__values_of__(value), strict=True)) | changes)
+    return copy
 
 
 def _names(cls: type) -> tuple[str, ...]:
@@ -61,7 +63,8 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 def _fields(value: Any) -> tuple[Any, ...]:
-    return tuple([getattr(value, name) for name in _names(type(value))])
+    values: tuple[Any, ...] = type(value).__values_of__(value)
+    return values
 
 
 def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
@@ -84,6 +87,7 @@ def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
         "__slots__": tuple(name for name in slots if name not in inherited),
         "__match_args__": names,
         "__declared__": declared,
+        "__values_of__": staticmethod(_values_of(names)),
     }
     for name, method in _methods(names, is_frozen=is_frozen).items():
         body.setdefault(name, method)
@@ -91,6 +95,13 @@ def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
     if "__init__" not in body:
         _construct_later(made, is_frozen=is_frozen)
     return made
+
+
+def _values_of(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what returns the fields `names` of an object as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple([getattr(value, name) for name in names])
 
 
 def _methods(names: tuple[str, ...], *, is_frozen: bool) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
         def append(replica: Replica, name: str, header: Any, batch: tuple[Any, int, int]) -> Any:
             return verified if replica is replicas[1] else replica.begin_append(*batch)
 
-        verifier = SimpleNamespace(append=append)
+        verifier = SimpleNamespace(append=append, flush=lambda: None)
         purgatory = Purgatory(SystemClock(), 10)
         waiting = asyncio.ensure_future(
             handle(replicas, purgatory, verifier, transactional_id="x", timeout_ms=60_000)

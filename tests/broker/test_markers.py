@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
+from kavka.core.transaction_markers.events import MarkerCodes, TransactionMarkers
 from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, TopicPartition
 from kavka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from kavka.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from kavka.wire.messages.write_txn_markers import (
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-    WriteTxnMarkersResponseMarker,
-    WriteTxnMarkersResponsePartition,
-    WriteTxnMarkersResponseTopic,
-)
 from kavka.wire.stored.znodes import topic_path
 from support.one_broker import Run, Served
 from support.waiting import until
@@ -34,15 +28,13 @@ class ScriptedWriter:
     """Takes requests, which wait until the test answers them."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Asked, asyncio.Future[WriteTxnMarkersResponse]]] = []
-        self.requests: list[WriteTxnMarkersRequest] = []
+        self.waiting: list[tuple[Asked, asyncio.Future[MarkerCodes]]] = []
+        self.requests: list[list[TransactionMarkers]] = []
 
-    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        response: asyncio.Future[WriteTxnMarkersResponse] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self.requests.append(request)
-        asked = [(m.producer_id, topic.name) for m in request.markers for topic in m.topics]
+    async def write(self, markers: list[TransactionMarkers]) -> MarkerCodes:
+        response: asyncio.Future[MarkerCodes] = asyncio.get_running_loop().create_future()
+        self.requests.append(markers)
+        asked = [(of.producer_id, partition.topic) for _, of, some in markers for partition in some]
         self.waiting.append((asked, response))
         return await response
 
@@ -56,23 +48,12 @@ class ScriptedWriter:
     def answer(self, index: int = 0, **codes: ErrorCode) -> None:
         """Answer a request; a topic that is not named has its markers."""
         asked, response = self.waiting.pop(index)
-        markers = [
-            WriteTxnMarkersResponseMarker(
-                producer_id=producer_id,
-                topics=[
-                    WriteTxnMarkersResponseTopic(
-                        name=topic,
-                        partitions=[
-                            WriteTxnMarkersResponsePartition(
-                                partition_index=0, error_code=codes.get(topic, ErrorCode.NONE)
-                            )
-                        ],
-                    )
-                ],
-            )
-            for producer_id, topic in asked
-        ]
-        response.set_result(WriteTxnMarkersResponse(markers=markers))
+        response.set_result(
+            {
+                (producer_id, TopicPartition(topic, 0)): codes.get(topic, ErrorCode.NONE)
+                for producer_id, topic in asked
+            }
+        )
 
     def fail(self, error: Exception) -> None:
         """Lose a request."""
@@ -87,8 +68,8 @@ class Coordinator:
         self.coordinator_epoch = 7
         self.posted: list[tuple[int, tuple[TopicPartition, ...]]] = []
 
-    def post(self, event: MarkersWritten) -> None:
-        self.posted.append((event.producer_id, event.partitions))
+    def post_all(self, events: Sequence[MarkersWritten]) -> None:
+        self.posted += [(event.producer_id, event.partitions) for event in events]
 
     async def until_posted(self, count: int) -> list[tuple[int, tuple[TopicPartition, ...]]]:
         await until(lambda: len(self.posted) >= count)
@@ -124,9 +105,9 @@ def test_all_partitions_of_a_transaction_get_their_marker_at_once(run: Run) -> N
     ) -> None:
         markers.send(coordinator, effect(1, T, U, committed=False))
         assert await writer.asked() == [[(1, "t"), (1, "u")]]
-        (marker,) = writer.requests[0].markers
-        assert (marker.producer_epoch, marker.coordinator_epoch) == (3, 7)
-        assert marker.transaction_result is False
+        ((coordinator_epoch, transaction, _partitions),) = writer.requests[0]
+        assert (transaction.producer_epoch, coordinator_epoch) == (3, 7)
+        assert transaction.committed is False
         writer.answer()
         assert await coordinator.until_posted(1) == [(1, (T, U))]
 
@@ -284,6 +265,36 @@ def test_a_coordinator_that_resigned_sends_nothing_more(run: Run) -> None:
         assert await successor.until_posted(1) == [(2, (T,))]
         assert await writer.asked(0) == []
         assert coordinator.posted == []
+
+    play(run, story)
+
+
+def test_a_coordinator_that_resigns_before_its_markers_leave_sends_nothing(run: Run) -> None:
+    async def story(
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
+    ) -> None:
+        successor = Coordinator()
+        markers.send(coordinator, effect(1, T, U))
+        markers.send(successor, effect(2, T))
+        assert len(markers) == 3
+        markers.forget(coordinator)
+        assert await writer.asked() == [[(2, "t")]]
+        writer.answer()
+        assert await successor.until_posted(1) == [(2, (T,))]
+        assert (coordinator.posted, len(markers)) == ([], 0)
+
+    play(run, story)
+
+
+def test_transactions_that_end_together_share_a_request(run: Run) -> None:
+    async def story(
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
+    ) -> None:
+        for producer_id in range(1, 8):
+            markers.send(coordinator, effect(producer_id, T))
+        assert await writer.asked() == [[(producer_id, "t") for producer_id in range(1, 8)]]
+        writer.answer()
+        assert len(await coordinator.until_posted(7)) == 7
 
     play(run, story)
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kavka.core.transaction.events import End, EndReply, SendMarkers
+from kavka.core.transaction_markers.events import TransactionMarkers
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
+from kavka.wire.records.header import batch_crc, walk_complete
 from support.one_broker import Served
 from support.transactional_producer import (
     NONE,
+    Producer,
     Run,
     replica,
 )
+from support.waiting import until
 
 
 async def mark(
@@ -70,3 +78,73 @@ def test_a_marker_that_is_named_twice_is_written_once(run: Run) -> None:
         assert replica(served).log.log_end_offset == 1
 
     run(story)
+
+
+def of(producer_id: int, epoch: int, *partitions: TopicPartition) -> TransactionMarkers:
+    """Return the markers of a commit."""
+    transaction = SendMarkers(f"x{producer_id}", producer_id, epoch, True, partitions)
+    return TransactionMarkers(5, transaction, list(partitions))
+
+
+class Notified:
+    """Observes a replica: it is notified once for each append."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def notify(self, *, can_wait: bool = False) -> None:
+        self.count += 1
+
+
+def test_markers_of_several_producers_are_written_together(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        assert await mark(served, 3, 5, t=[0]) == [NONE]  # of producer 7
+        observer = Notified()
+        replica(served).observers[observer] = None
+        appender = served.broker.lazy.marker_appender.get()
+        t, missing = TopicPartition("t", 0), TopicPartition("missing", 0)
+        assert appender.write_own([of(8, 0, t), of(7, 2, t), of(9, 0, t, missing)]) == {
+            (8, t): NONE,
+            (7, t): ErrorCode.INVALID_PRODUCER_EPOCH,
+            (9, t): NONE,
+            (9, missing): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert observer.count == 1
+        found = await served.fetch("t", 0)
+        headers = walk_complete(bytes(found.records))
+        assert [(one.producer_id, one.base_offset) for one in headers] == [(7, 0), (8, 1), (9, 2)]
+        assert all(
+            one.is_control and batch_crc(bytes(found.records), one) == one.crc for one in headers
+        )
+        assert replica(served).partition.high_watermark == 3
+
+    run(story)
+
+
+def test_transactions_that_end_together_are_completed_by_one_batch(run: Run) -> None:
+    async def story(served: Served) -> None:
+        transactions = served.broker.transactions
+        producers = [await Producer.begin(served, name) for name in ("a", "b")]
+        for one in producers:
+            await one.add()
+            assert (await one.produce(b"v")).error_code == NONE
+
+        def end_of(producer: Producer) -> Callable[[int], End]:
+            return lambda token: End(
+                token, producer.name, producer.producer_id, producer.epoch, committed=True
+            )
+
+        for one in producers:
+            reply = transactions.ask(one.name, end_of(one))
+            # With one replica nothing has to be waited for.
+            assert reply.done()
+            assert reply.value == EndReply(NONE)
+        await until(lambda: not len(transactions.markers))
+        found = await served.fetch("__transaction_state", 0)
+        counts = [one.record_count for one in walk_complete(bytes(found.records))]
+        assert counts == [1, 1, 1, 1, 1, 1, 2], "two ids, partitions, outcomes, and both ends"
+        states = [transactions.describe(one.name).state for one in producers]
+        assert states == ["CompleteCommit", "CompleteCommit"]
+
+    run(story, transaction__state__log__num__partitions="1")

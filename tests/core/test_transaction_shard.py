@@ -95,7 +95,19 @@ class World:
         self.submit(event)
 
     def submit(self, event: Event) -> None:
-        self.take(self.shard.handle(event, self.now_ms))
+        decision = self.shard.handle(event, self.now_ms)
+        if isinstance(event, Verify):
+            self.check_verified(event, decision)
+        self.take(decision)
+
+    def check_verified(self, event: Verify, decision: TransactionDecision) -> None:
+        """A leader on the same broker that looks gets what the request would have got."""
+        (effect,) = decision.effects
+        assert isinstance(effect, SendReply)
+        assert isinstance(effect.reply, VerifyReply)
+        producer = (event.transactional_id, event.producer_id, event.producer_epoch)
+        for one, code in effect.reply.partitions:
+            assert self.shard.takes_part(*producer, one) == (code is ErrorCode.NONE)
 
     def token(self) -> int:
         self.next_token += 1

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.stored import from_bytes, to_bytes
 from kavka.ids import TopicPartition
 from kavka.wire.codec import CorruptFrame
+from kavka.wire.stored.transactions import (
+    TransactionLogKey,
+    TransactionLogPartition,
+    TransactionLogValue,
+    encode_transaction_key,
+    encode_transaction_value,
+)
 
 PARTITIONS = frozenset(TopicPartition(topic, n) for topic in ("t", "u") for n in (0, 7))
 VALUES = [
@@ -38,6 +48,59 @@ def test_bytes_are_those_of_apache_kafka() -> None:
     _, empty = to_bytes(TransactionRecord("id", VALUES[0]))
     assert empty is not None
     assert empty[17:21].hex() == "ffffffff", "an empty transaction has no list of partitions"
+
+
+@given(
+    transactional_id=st.text(max_size=300),
+    numbers=st.tuples(*[st.integers(-1, 2**15 - 1)] * 8),
+    version=st.integers(0, 2),
+    state=st.sampled_from(TransactionState),
+    topics=st.dictionaries(
+        st.text(max_size=200), st.lists(st.integers(0, 2**31 - 1), max_size=200), max_size=4
+    ),
+)
+def test_bytes_are_those_of_the_messages(
+    transactional_id: str,
+    numbers: tuple[int, ...],
+    version: int,
+    state: TransactionState,
+    topics: dict[str, list[int]],
+) -> None:
+    rows = frozenset(TopicPartition(topic, n) for topic, some in topics.items() for n in some)
+    producer_id, epoch, timeout_ms, updated_ms, start_ms, previous, following, next_epoch = numbers
+    value = StoredTransaction(
+        producer_id,
+        epoch,
+        timeout_ms,
+        state,
+        rows,
+        updated_ms,
+        start_ms,
+        previous_producer_id=previous,
+        next_producer_id=following,
+        client_transaction_version=version,
+        next_producer_epoch=next_epoch,
+    )
+    by_topic = partitions_by_topic(sorted(rows)).items()
+    message = TransactionLogValue(
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        transaction_timeout_ms=value.timeout_ms,
+        transaction_status=state,
+        transaction_partitions=None
+        if state is TransactionState.EMPTY
+        else [TransactionLogPartition(topic=t, partition_ids=some) for t, some in by_topic],
+        transaction_last_update_timestamp_ms=value.last_update_ms,
+        transaction_start_timestamp_ms=value.start_ms,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_transaction_version=version,
+        next_producer_epoch=value.next_producer_epoch,
+    )
+    assert to_bytes(TransactionRecord(transactional_id, value)) == (
+        encode_transaction_key(TransactionLogKey(transactional_id=transactional_id)),
+        encode_transaction_value(message),
+    )
 
 
 def test_clients_of_version_2_get_records_of_version_1() -> None:

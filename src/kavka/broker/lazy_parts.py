@@ -16,6 +16,8 @@ from kavka.ids import ProducerId
 from kavka.net.request_budget import RequestBudget
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from kavka.broker.control.control_request_check import ControlRequestCheck
     from kavka.broker.control.producer_ids import ProducerIdManager
     from kavka.broker.coordination.coordinators import Coordinators
@@ -30,10 +32,7 @@ if TYPE_CHECKING:
     from kavka.broker.produce.batch_checks import BatchChecks
     from kavka.broker.replication.alter_log_dirs import AlterLogDirsManager
     from kavka.broker.replication.replication_manager import ReplicationManager
-    from kavka.wire.messages.write_txn_markers import (
-        WriteTxnMarkersRequest,
-        WriteTxnMarkersResponse,
-    )
+    from kavka.core.transaction_markers.events import MarkerCodes, TransactionMarkers
 
 
 class LazyParts:
@@ -178,5 +177,7 @@ class LazyParts:
     async def _next_producer_id(self) -> ProducerId:
         return await self.producer_ids.get().next()
 
-    async def _write_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        return await self.marker_appender.get().write(request)
+    def _write_markers(
+        self, markers: list[TransactionMarkers]
+    ) -> MarkerCodes | Coroutine[Any, Any, MarkerCodes]:
+        return self.marker_appender.get().write_own(markers)

@@ -18,6 +18,8 @@ Requests are numbered from 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kavka.core.partition import NO_LEADER
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.core.transaction_markers import events
@@ -34,7 +36,7 @@ class Coordinator:
         self.name = name
         self.coordinator_epoch = 1
 
-    def post(self, event: MarkersWritten) -> None:
+    def post_all(self, events: Sequence[MarkersWritten]) -> None:
         raise AssertionError("the shell posts")
 
 

@@ -14,11 +14,12 @@ import asyncio
 import logging
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kavka.broker.coordination.machine_shell import MachineTimer
 from kavka.broker.coordination.partition_replay import PartitionReplay
+from kavka.broker.coordination.shard_reply import ShardReply
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Decision, Machine, SendReply, Token
@@ -26,7 +27,7 @@ from kavka.errors import ErrorCode
 from kavka.io import Clock
 from kavka.storage.failures import CorruptFile
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.records.batch import BatchBuilder, Record
+from kavka.wire.records.batch import Record, build_batch
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader
@@ -98,7 +99,7 @@ class ShardRuntime(Generic[E, R, F]):
         self._replica = replica
         self._compression = compression
         self._append_timeout_ms = append_timeout_ms
-        self._tokens: dict[Token, asyncio.Future[Any]] = {}
+        self._tokens: dict[Token, asyncio.Future[Any] | ShardReply] = {}
         self._next_token = 0
         self.malformed_records = 0
         """Records that the load skipped."""
@@ -159,12 +160,8 @@ class ShardRuntime(Generic[E, R, F]):
         """Return the batch of a decision's records."""
         return self._batch([self._to_bytes(record) for record in decision.records])
 
-    def _batch(self, records: Iterable[tuple[bytes, bytes | None]]) -> bytearray:
-        builder = BatchBuilder()
-        now_ms = self._now_ms()
-        for key, value in records:
-            builder.append(key, value, now_ms)
-        return builder.build(self._compression)
+    def _batch(self, records: Sequence[tuple[bytes, bytes | None]]) -> bytearray:
+        return build_batch(records, self._now_ms(), self._compression)
 
     # -- life
 
@@ -189,9 +186,9 @@ class ShardRuntime(Generic[E, R, F]):
             self._loading.cancel()
         self._timer.cancel()
         self._release_decided(self._shard.resign(self._now_ms()))
-        for future in self._tokens.values():
-            if not future.done():
-                future.set_result(ErrorCode.NOT_COORDINATOR)
+        for waiting in self._tokens.values():
+            if not waiting.done():
+                waiting.set_result(ErrorCode.NOT_COORDINATOR)
         self._tokens.clear()
         self._undecided.clear()
         self._late.clear()
@@ -249,15 +246,26 @@ class ShardRuntime(Generic[E, R, F]):
 
         The reply is an ErrorCode when the shard itself cannot answer, as after `stop`.
         """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._submit(make_event, future)
+        return future
+
+    def ask(self, make_event: Callable[[Token], E]) -> ShardReply:
+        """Submit as `submit` does, without a future."""
+        reply = ShardReply()
+        self._submit(make_event, reply)
+        return reply
+
+    def _submit(
+        self, make_event: Callable[[Token], E], reply: asyncio.Future[Any] | ShardReply
+    ) -> None:
         token = self._next_token
         self._next_token += 1
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._stopped:
-            future.set_result(ErrorCode.NOT_COORDINATOR)
-            return future
-        self._tokens[token] = future
+            reply.set_result(ErrorCode.NOT_COORDINATOR)
+            return
+        self._tokens[token] = reply
         self.post(make_event(token))
-        return future
 
     def post(self, event: E) -> None:
         """Pass an event to the machine; a stopped shard ignores it."""
@@ -273,16 +281,22 @@ class ShardRuntime(Generic[E, R, F]):
             self._append(decision, self._encode(decision), self._undecided)
         elif decision.must_confirm and self._replica.partition.may_be_replaced:
             self._append(decision, self._batch([(self._confirmation, None)]), self._confirming)
-        else:
+        elif self._undecided:
             self._await_commit(decision, 0, self._undecided)
-        self.commit_ready()
+        else:
+            self._release_decided(decision)
 
     def _append(
         self, decision: Decision[R, F], batch: bytearray, waiting: deque[Undecided[R, F]]
     ) -> None:
         outcome = self._replica.append_internal(batch)
         if outcome.error is ErrorCode.NONE:
-            self._await_commit(decision, outcome.end_offset, waiting)
+            high_watermark = self._replica.partition.high_watermark
+            if outcome.end_offset > high_watermark or self._undecided or self._late:
+                self._await_commit(decision, outcome.end_offset, waiting)
+                self._release_committed()
+            else:  # as with one replica, always
+                self._commit(decision)
             return
         topic_partition, code = self._replica.topic_partition, outcome.error
         if decision.records:
@@ -296,7 +310,7 @@ class ShardRuntime(Generic[E, R, F]):
     def _await_commit(
         self, decision: Decision[R, F], end_offset: int, waiting: deque[Undecided[R, F]]
     ) -> None:
-        """Queue a decision; `commit_ready` is to be called next."""
+        """Queue a decision; what is committed is to be released next."""
         timeout_ms = self._append_timeout_ms
         if waiting is self._confirming:
             timeout_ms = min(timeout_ms, _CONFIRM_MS)
@@ -304,14 +318,21 @@ class ShardRuntime(Generic[E, R, F]):
 
     def commit_ready(self) -> None:
         """Apply and answer, in order, the decisions with records below the high watermark."""
+        # It moves by the shard's own appends, too, before their decisions wait.
+        if self._undecided or self._late or self._confirming:
+            self._release_committed()
+            self._set_timer()
+
+    def _release_committed(self) -> None:
         high_watermark = self._replica.partition.high_watermark
         for waiting in (self._late, self._undecided, self._confirming):
             while waiting and waiting[0].end_offset <= high_watermark:
-                decision = waiting.popleft().decision
-                for record in decision.records:
-                    self._shard.apply(record)
-                self._release_decided(decision)
-        self._set_timer()
+                self._commit(waiting.popleft().decision)
+
+    def _commit(self, decision: Decision[R, F]) -> None:
+        for record in decision.records:
+            self._shard.apply(record)
+        self._release_decided(decision)
 
     def _release_decided(self, decision: Decision[R, F]) -> None:
         for effect in decision.effects:
@@ -321,10 +342,10 @@ class ShardRuntime(Generic[E, R, F]):
                 self._perform(effect)
 
     def _resolve(self, token: Token, reply: object) -> None:
-        """Resolve the future of a request, unless it is resolved."""
-        future = self._tokens.pop(token, None)
-        if future is not None and not future.done():
-            future.set_result(reply)
+        """Resolve what a request waits for, unless it is resolved."""
+        waiting = self._tokens.pop(token, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
 
     # -- time
 

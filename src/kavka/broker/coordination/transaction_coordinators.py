@@ -7,7 +7,11 @@ from typing import Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.coordinators import Coordinators
-from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
+from kavka.broker.coordination.shard_reply import ShardReply
+from kavka.broker.coordination.transaction_marker_manager import (
+    TransactionMarkerManager,
+    WriteHere,
+)
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
 from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.partitions.batch_decoder import BatchDecoder
@@ -17,8 +21,7 @@ from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.errors import ErrorCode
-from kavka.ids import ProducerId
-from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kavka.ids import ProducerId, TopicPartition
 
 
 class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
@@ -33,7 +36,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         *,
         create_topic: Callable[[NewTopic], Awaitable[object]],
         next_producer_id: Callable[[], Awaitable[ProducerId]],
-        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        write_here: WriteHere,
     ) -> None:
         """Coordinate nothing yet.
 
@@ -101,12 +104,34 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
 
     # -- asking
 
-    async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
+    def ask(self, transactional_id: str, make_event: Callable[[Token], Event]) -> ShardReply:
         """Submit an event to the shard of a transactional id; return its reply, or the error to answer."""
+        shard = self.shard_of(transactional_id)
+        if isinstance(shard, ErrorCode):
+            reply = ShardReply()
+            reply.set_result(shard)
+            return reply
+        return shard.ask(make_event)
+
+    async def submit(self, transactional_id: str, make_event: Callable[[Token], Event]) -> Any:
+        """Submit an event as `ask` does, and wait for the reply."""
         shard = self.shard_of(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard
         return await shard.submit(make_event)
+
+    def takes_part(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partition: TopicPartition,
+    ) -> bool:
+        """Return whether a partition takes part in a transaction that is coordinated here; false also elsewhere."""
+        shard = self.shard_of(transactional_id)
+        return not isinstance(shard, ErrorCode) and shard.machine.takes_part(
+            transactional_id, producer_id, producer_epoch, topic_partition
+        )
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Return a transactional id as it is now."""

@@ -6,15 +6,18 @@ timer. A request fails when it is not answered in twice `request.timeout.ms`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.broker_connection import ConnectionPool
 from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
 from kavka.broker.coordination.marker_messages import codes_of, request_of
-from kavka.core.transaction.events import SendMarkers
+from kavka.broker.requests.pace import SLICE_MS
+from kavka.core.transaction.events import MarkersWritten, SendMarkers
 from kavka.core.transaction_markers import events
 from kavka.core.transaction_markers.events import Coordinator, Effect, Event
 from kavka.core.transaction_markers.machine import TransactionMarkerMachine
@@ -23,12 +26,17 @@ from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.codec import CorruptFrame
-from kavka.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kavka.wire.stored import znodes
 
 log = logging.getLogger(__name__)
 
 _MAX_FREE_CONNECTIONS: Final = 8
+
+WriteHere = Callable[
+    [list[events.TransactionMarkers]], events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes]
+]
+"""Writes markers to the partitions that this broker leads: at once, or a coroutine continues where some have to wait.
+"""
 
 
 class TransactionMarkerManager:
@@ -37,7 +45,7 @@ class TransactionMarkerManager:
     def __init__(
         self,
         context: BrokerContext,
-        write_here: Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]],
+        write_here: WriteHere,
     ) -> None:
         """Send nothing yet; `write_here` writes to the partitions that this broker leads."""
         self._context = context
@@ -45,20 +53,32 @@ class TransactionMarkerManager:
         self._machine = TransactionMarkerMachine(context.metadata)
         self._pools: dict[BrokerId, ConnectionPool] = {}
         self._tasks = EffectTasks()
+        self._needed: list[events.MarkersNeeded] = []
+        """Those that the machine does not know yet."""
+        self._for_here: deque[events.SendRequest] = deque()
+        self._continuing: asyncio.Handle | None = None
+        """The call of `_continue`."""
         self._timer = MachineTimer(context.clock, self._tick)
 
     def __len__(self) -> int:
         """Return how many partitions wait for a marker."""
-        return len(self._machine)
+        waiting = len(self._machine)
+        return waiting + sum(len(one.transaction.partitions) for one in self._needed)
 
     # -- from coordinators
 
     def send(self, coordinator: Coordinator, effect: SendMarkers) -> None:
-        """Send markers to partitions; `coordinator` gets an event for each when it is written."""
-        self._handle(events.MarkersNeeded(coordinator, effect))
+        """Send markers to partitions; `coordinator` gets an event for each when it is written.
+
+        They are sent in the next iteration of the loop: those of all transactions that end in this one go together, and
+        their producers get their responses before.
+        """
+        self._needed.append(events.MarkersNeeded(coordinator, effect))
+        self._continue_soon()
 
     def forget(self, coordinator: Coordinator) -> None:
         """Send nothing more for a coordinator that leads no longer."""
+        self._needed = [one for one in self._needed if one.coordinator is not coordinator]
         self._handle(events.CoordinatorResigned(coordinator))
 
     def metadata_changed(self) -> None:
@@ -69,6 +89,11 @@ class TransactionMarkerManager:
         """Send nothing any more."""
         self._machine = TransactionMarkerMachine(self._context.metadata)
         self._timer.cancel()
+        self._needed.clear()
+        self._for_here.clear()
+        if self._continuing is not None:
+            self._continuing.cancel()
+            self._continuing = None
         await self._tasks.stop()
         for pool in self._pools.values():
             pool.abort()
@@ -80,12 +105,17 @@ class TransactionMarkerManager:
         self._perform(self._machine.handle(event, self._context.clock.tick_ms()))
 
     def _perform(self, effects: list[Effect]) -> None:
+        written: dict[Coordinator, list[MarkersWritten]] = {}
         for effect in effects:
             match effect:
-                case events.SendRequest():
-                    self._tasks.spawn(self._deliver(effect))
-                case events.ReportWritten():
-                    _report(effect)
+                case events.SendRequest(_number, broker_id):
+                    if broker_id == self._context.broker_id:
+                        self._for_here.append(effect)
+                        self._continue_soon()
+                    else:
+                        self._tasks.spawn(self._deliver(effect, self._send_request(effect)))
+                case events.ReportWritten(coordinator, event):
+                    written.setdefault(coordinator, []).append(event)
                 case events.CheckDeletion():
                     self._tasks.spawn(self._check_deletion(effect))
                 case events.Disconnect(broker_id):
@@ -97,31 +127,70 @@ class TransactionMarkerManager:
                 case events.LogDeleted(topic_partition):
                     log.info("marker not needed partition=%s reason=deleted", topic_partition)
         self._timer.set(self._machine.deadline_ms())
+        for coordinator, reports in written.items():
+            _report(coordinator, reports)
 
     def _tick(self) -> None:
         self._perform(self._machine.tick(self._context.clock.tick_ms()))
 
-    # -- requests
+    def _continue_soon(self) -> None:
+        if self._continuing is None:
+            self._continuing = asyncio.get_running_loop().call_soon(self._continue)
 
-    async def _deliver(self, request: events.SendRequest) -> None:
+    def _continue(self) -> None:
+        """Report to the machine what is needed, and write to this broker's own partitions for a slice of time.
+
+        What is written makes room for further requests, which are written, too: a producer that goes on at once should
+        find its transaction completed.
+        """
+        tick_ms = self._context.clock.tick_ms
+        end_ms = tick_ms() + SLICE_MS
+        try:
+            needed, self._needed = self._needed, []
+            self._perform(self._machine.handle_all(needed, tick_ms()))
+            while self._for_here and tick_ms() < end_ms:
+                self._write(self._for_here.popleft())
+        finally:
+            self._continuing = None
+            if self._for_here or self._needed:
+                self._continue_soon()
+
+    # -- this broker's own partitions
+
+    def _write(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
         try:
-            event = events.ResponseReceived(request.number, await self._send_request(request))
+            markers = self._machine.markers_of(request.number)
+            codes = self._write_here(markers) if markers else {}
+            if isinstance(codes, Coroutine):
+                self._tasks.spawn(self._deliver(request, codes))
+                return
+            event = events.ResponseReceived(request.number, codes)
+        except Exception:
+            # A bug must not end the retries: the transactions would hang without limit.
+            log.exception("markers not written broker=%d", request.broker_id)
+        self._handle(event)
+
+    # -- requests
+
+    async def _deliver(
+        self, request: events.SendRequest, work: Coroutine[Any, Any, events.MarkerCodes]
+    ) -> None:
+        event: Event = events.RequestFailed(request.number, has_timed_out=False)
+        try:
+            event = events.ResponseReceived(request.number, await work)
         except TimeoutError as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
             event = events.RequestFailed(request.number, has_timed_out=True)
         except (OSError, KafkaError, CorruptFrame) as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
         except Exception:
-            # A bug must not end the retries: the transactions would hang without limit.
+            # As above.
             log.exception("markers not written broker=%d", request.broker_id)
         self._handle(event)
 
     async def _send_request(self, request: events.SendRequest) -> events.MarkerCodes:
         """Send what is still wanted when there is a connection, and return what became of it."""
-        if request.broker_id == self._context.broker_id:
-            markers = self._machine.markers_of(request.number)
-            return codes_of(await self._write_here(request_of(markers))) if markers else {}
         pool = self._pool(request.broker_id)
         connection = pool.take()
         try:
@@ -169,10 +238,11 @@ class TransactionMarkerManager:
         return node is None or topic_partition.partition in node.assignment
 
 
-def _report(effect: events.ReportWritten) -> None:
-    """Report written markers to the coordinator of a transaction."""
+def _report(coordinator: Coordinator, written: list[MarkersWritten]) -> None:
+    """Report written markers to the coordinator of their transactions."""
     try:
-        effect.coordinator.post(effect.event)
+        coordinator.post_all(written)
     except Exception:
         # A bug in one coordinator must not keep others from what is theirs.
-        log.exception("written markers not reported id=%s", effect.event.transactional_id)
+        ids = ",".join(event.transactional_id for event in written)
+        log.exception("written markers not reported ids=%s", ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
 from kavka.broker.context import BrokerContext
@@ -13,10 +13,11 @@ from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
-from kavka.core.machine import SendReply
+from kavka.core.machine import Decision, SendReply
 from kavka.core.transaction.events import (
     Effect,
     Event,
+    MarkersWritten,
     NeedProducerId,
     ProducerIdGiven,
     ProducerIdRefused,
@@ -34,6 +35,11 @@ from kavka.registry.interface import RegistryRefused
 from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
+
+_RECORD_BYTES = 60
+"""Of the record of a transaction that is complete, besides its id."""
+_MAX_BATCH_BYTES = 16_384
+"""A batch that is too large for the topic would be refused with all its records, which are then appended one by one."""
 
 
 class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
@@ -85,6 +91,24 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         self._markers.forget(self)
         for task in list(self._allocations):
             task.cancel()
+
+    def post_all(self, events: Sequence[MarkersWritten]) -> None:
+        """Pass events to the machine; the records that they lead to are appended in batches (group commit)."""
+        if self._stopped:
+            return
+        now_ms, size = self._now_ms(), 0
+        records: list[TransactionRecord] = []
+        effects: list[Effect] = []
+        for event in events:
+            decision = self.machine.handle(event, now_ms)
+            records += decision.records
+            effects += decision.effects
+            size += len(event.transactional_id) + _RECORD_BYTES
+            if size > _MAX_BATCH_BYTES:
+                self._run(Decision(tuple(records), tuple(effects)))
+                records, effects, size = [], [], 0
+        self._run(Decision(tuple(records), tuple(effects)))
+        self._set_timer()
 
     # -- what a shard of transactions does in its own way
 

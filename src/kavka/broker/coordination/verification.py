@@ -62,6 +62,7 @@ class Verifier:
         """Start without connections."""
         self._context = context
         self._replica_manager = replica_manager
+        self._transactions = transactions
         self._channel = VerificationChannel(context, transactions, self._ended)
         self._batches: dict[Token, _Waiting] = {}
         self._offsets: dict[Token, asyncio.Future[ErrorCode]] = {}
@@ -91,15 +92,28 @@ class Verifier:
         if replica.log.producers.has_open_transaction(producer_id, epoch):
             return _append(replica, batch, UNVERIFIED)
         begun = self._begin(replica, producer_id, epoch, header.base_sequence, adds=adds)
+        # A late batch shares the verification of a newer epoch, but not its response.
+        key = (begun.verification, epoch)
+        if (
+            not adds
+            and not self._channel.is_pending(key)
+            and self._transactions.takes_part(
+                transactional_id, producer_id, epoch, replica.topic_partition
+            )
+        ):
+            return _append(replica, batch, begun.verification)
         future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         request = VerificationRequest(
             transactional_id, producer_id, epoch, replica.topic_partition, adds
         )
         token = self._channel.new_token()
         self._batches[token] = _Waiting(replica, begun, batch, future)
-        # A late batch shares the verification of a newer epoch, but not its response.
-        self._channel.verify(token, (begun.verification, epoch), request)
-        return future
+        self._channel.verify(token, key, request)
+        return future.result() if future.done() else future
+
+    def flush(self) -> None:
+        """Ask about the batches of a request together; it has no more of them."""
+        self._channel.flush()
 
     def _ended(self, tokens: tuple[Token, ...], code: ErrorCode) -> None:
         """Append, or refuse, the batches that have waited for a response; let offsets continue."""
@@ -160,6 +174,7 @@ class Verifier:
         token = self._channel.new_token()
         reply = self._offsets[token] = asyncio.get_running_loop().create_future()
         self._channel.verify(token, token, request)
+        self._channel.flush()
         code = await reply
         return code_for_offsets(begun, code, replica.log.producers)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import Any, Final
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.coordination.add_partitions_messages import codes_of, request_of
 from kavka.broker.coordination.broker_connection import BrokerConnection
 from kavka.broker.coordination.machine_shell import EffectTasks, MachineTimer
+from kavka.broker.coordination.shard_reply import ShardReply
 from kavka.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kavka.core.machine import Token
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
+from kavka.core.transaction.events import Event as TransactionEvent
 from kavka.core.verification import events
 from kavka.core.verification.events import Effect, Event, VerificationRequest
 from kavka.core.verification.machine import VerificationMachine
@@ -56,6 +58,9 @@ class VerificationChannel:
         self._connections: dict[BrokerId, BrokerConnection] = {}
         self._tasks = EffectTasks()
         self._in_flight: dict[int, asyncio.Task[None]] = {}
+        self._to_add: list[events.TransactionalProducer] = []
+        self._adding: asyncio.Handle | None = None
+        """The call that asks for those of `_to_add`."""
         self._timer = MachineTimer(context.clock, self._tick)
         self._metadata_changes: asyncio.Future[None] | None = None
         self._last_token = 0
@@ -65,6 +70,10 @@ class VerificationChannel:
         self._last_token += 1
         return self._last_token
 
+    def is_pending(self, key: Hashable) -> bool:
+        """Return whether a verification has not ended yet, so that what comes after it has to wait, too."""
+        return self._machine.is_pending(key)
+
     def verify(self, token: Token, key: Hashable, request: VerificationRequest) -> None:
         """Ask, or wait for the response that what came before with the same key waits for."""
         self._handle(events.VerificationNeeded(token, key, request))
@@ -73,6 +82,7 @@ class VerificationChannel:
         """End all that waits, with NETWORK_EXCEPTION."""
         self._handle(events.Stopped())
         self._timer.cancel()
+        self.flush()
         await self._tasks.stop()
         for connection in self._connections.values():
             connection.abort()
@@ -93,9 +103,9 @@ class VerificationChannel:
                 case events.SendRequest():
                     self._in_flight[effect.number] = self._tasks.spawn(self._deliver(effect))
                 case events.VerifyHere():
-                    self._tasks.spawn(self._verify_here(effect))
-                case events.AddHere():
-                    self._tasks.spawn(self._add_here(effect))
+                    self._verify_here(effect)
+                case events.AddHere(producer):
+                    self._add_soon(producer)
                 case events.GiveUpRequest(number, broker_id):
                     log.info("not verified coordinator=%d reason=moved", broker_id)
                     self._in_flight.pop(number).cancel()
@@ -153,35 +163,77 @@ class VerificationChannel:
 
     # -- this broker's own coordinators
 
-    async def _verify_here(self, effect: events.VerifyHere) -> None:
+    def _verify_here(self, effect: events.VerifyHere) -> None:
         transactional_id, producer_id, producer_epoch, topic_partition, _adds = effect.request
-        code = ErrorCode.NETWORK_EXCEPTION
-        try:
-            reply: VerifyReply | ErrorCode = await self._transactions.submit(
-                transactional_id,
-                lambda token: Verify(
-                    token, transactional_id, producer_id, producer_epoch, (topic_partition,)
-                ),
-            )
-            code = reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
-        except Exception:
-            # A bug must not leave what waits without a response.
-            log.exception("not verified coordinator=%d", self._context.broker_id)
-        self._handle(events.VerifiedHere(effect.number, code))
 
-    async def _add_here(self, effect: events.AddHere) -> None:
-        producer = effect.producer
+        def event_of(reply: VerifyReply | ErrorCode) -> Event:
+            code = reply if isinstance(reply, ErrorCode) else reply.partitions[0][1]
+            return events.VerifiedHere(effect.number, code)
+
+        self._ask(
+            transactional_id,
+            lambda token: Verify(
+                token, transactional_id, producer_id, producer_epoch, (topic_partition,)
+            ),
+            event_of,
+        )
+
+    def _add_soon(self, producer: events.TransactionalProducer) -> None:
+        """Ask in the next iteration of the loop, unless `flush` comes before."""
+        self._to_add.append(producer)
+        if self._adding is None:
+            self._adding = asyncio.get_running_loop().call_soon(self._add_all)
+
+    def flush(self) -> None:
+        """Ask now: a request has brought all partitions that it has, which are to be added together."""
+        if self._adding is not None:
+            self._adding.cancel()
+            self._add_all()
+
+    def _add_all(self) -> None:
+        self._adding = None
+        producers, self._to_add = self._to_add, []
+        for producer in producers:
+            self._add_here(producer)
+
+    def _add_here(self, producer: events.TransactionalProducer) -> None:
         partitions = self._machine.take_partitions(producer)
         if not partitions:
             return
-        code = ErrorCode.NETWORK_EXCEPTION
-        try:
-            reply: AddPartitionsReply | ErrorCode = await self._transactions.submit(
-                producer.transactional_id,
-                lambda token: AddPartitions(token, *producer, partitions, _LEADERS_ADD_PARTITIONS),
-            )
+
+        def event_of(reply: AddPartitionsReply | ErrorCode) -> Event:
             code = reply if isinstance(reply, ErrorCode) else reply.error_code
+            return events.AddedHere(producer, code)
+
+        self._ask(
+            producer.transactional_id,
+            lambda token: AddPartitions(token, *producer, partitions, _LEADERS_ADD_PARTITIONS),
+            event_of,
+        )
+
+    def _ask(
+        self,
+        transactional_id: str,
+        make_event: Callable[[Token], TransactionEvent],
+        event_of: Callable[[Any], Event],
+    ) -> None:
+        """Ask a shard and go on with its reply: now, or in the iteration of the loop after that in which it comes."""
+        try:
+            reply = self._transactions.ask(transactional_id, make_event)
         except Exception:
-            # A bug must not block later requests.
-            log.exception("partitions not added id=%s", producer.transactional_id)
-        self._handle(events.AddedHere(producer, code))
+            # A bug must not leave what waits without a response, nor block later requests.
+            log.exception("not verified id=%s", transactional_id)
+            self._handle(event_of(ErrorCode.NETWORK_EXCEPTION))
+            return
+        if reply.done():
+            self._handle(event_of(reply.value))
+            return
+        loop = asyncio.get_running_loop()
+
+        def notify() -> None:
+            loop.call_soon(self._go_on, reply, event_of)
+
+        reply.call_when_done(notify)
+
+    def _go_on(self, reply: ShardReply, event_of: Callable[[Any], Event]) -> None:
+        self._handle(event_of(reply.value))

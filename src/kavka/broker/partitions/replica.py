@@ -273,6 +273,36 @@ class Replica:
             ),
         )
 
+    def _append_several(
+        self, buffer: bytearray, headers: Sequence[BatchHeader]
+    ) -> list[AppendOutcome]:
+        """Write batches that were judged and numbered, by one write."""
+        leader_epoch = self.partition.leader_epoch
+        try:
+            written = self.log.append(buffer, headers, leader_epoch).written
+        except LogDirectoryFailed as error:
+            failed = AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+            return [failed] * len(headers)
+        traffic = self.traffic
+        traffic.produce_requests += len(headers)
+        traffic.messages_in += sum(header.last_offset_delta + 1 for header in headers)
+        traffic.bytes_in += len(buffer)
+        if written is None:
+            self._advance(len(buffer))
+        else:
+            written.add_done_callback(partial(self._written, len(buffer)))
+        return [
+            AppendOutcome(
+                ErrorCode.NONE,
+                header.base_offset,
+                log_start_offset=self.log.log_start_offset,
+                end_offset=header.last_offset + 1,
+                written=written,
+                leader_epoch=leader_epoch,
+            )
+            for header in headers
+        ]
+
     def append_internal(self, records: bytearray) -> AppendOutcome:
         """Append a batch that this broker made itself, for an internal topic."""
         header = read_header(records)
@@ -291,6 +321,36 @@ class Replica:
         transaction_version: int = 0,
     ) -> AppendOutcome:
         """Append the end of a transaction, unless a newer producer, coordinator or transaction was here already."""
+        batch = self._encode_marker(producer_id, producer_epoch, marker, transaction_version)
+        if isinstance(batch, ErrorCode):
+            return AppendOutcome(batch)
+        return self._append_own(batch, read_header(batch))
+
+    def append_markers(
+        self, markers: Sequence[tuple[int, int, EndMarker, int]]
+    ) -> list[AppendOutcome]:
+        """Append the ends of transactions of different producers by one write; see `append_marker`."""
+        outcomes: list[AppendOutcome | None] = []
+        buffer = bytearray()
+        headers: list[BatchHeader] = []
+        offset, leader_epoch = self.log.log_end_offset, self.partition.leader_epoch
+        for marker in markers:
+            batch = self._encode_marker(*marker)
+            if isinstance(batch, ErrorCode):
+                outcomes.append(AppendOutcome(batch))
+                continue
+            outcomes.append(None)
+            position = len(buffer)
+            buffer += batch
+            headers.append(assign(buffer, read_header(buffer, position), offset, leader_epoch))
+            offset += 1
+        appended = iter(self._append_several(buffer, headers) if headers else ())
+        return [next(appended) if outcome is None else outcome for outcome in outcomes]
+
+    def _encode_marker(
+        self, producer_id: int, producer_epoch: int, marker: EndMarker, transaction_version: int
+    ) -> bytearray | ErrorCode:
+        """Return the batch of a marker that the partition takes, or why it does not take it."""
         producers = self.log.producers
         error = self._internal_error() or producers.check_marker(
             producer_id,
@@ -299,12 +359,10 @@ class Replica:
             raises_epoch=transaction_version >= 2,
         )
         if error is not None:
-            return AppendOutcome(error)
+            return error
         if transaction_version < 2:
             producers.void_verification(producer_id)
-        now_ms = self._clock.now_ms()
-        batch = encode_end_marker(marker, producer_id, producer_epoch, now_ms)
-        return self._append_own(batch, read_header(batch))
+        return encode_end_marker(marker, producer_id, producer_epoch, self._clock.now_ms())
 
     def _internal_error(self) -> ErrorCode | None:
         if not self.partition.is_leader or self.is_frozen:

@@ -62,6 +62,10 @@ class TransactionVerifier(Protocol):
         """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version."""
         ...
 
+    def flush(self) -> None:
+        """Ask coordinators now, and not in the next iteration of the loop: a request has no more batches."""
+        ...
+
 
 class UnverifiedAppend(NamedTuple):
     """The batch of one partition that is appended when its coordinator has agreed."""
@@ -188,6 +192,8 @@ class RequestAppender:
                     yield batch
                 rows.append(self._append_verified(topic_partition, batch, header, request, version))
             appends.append(TopicAppends(topic.name, rows))
+        if any(isinstance(row, UnverifiedAppend) for topic in appends for row in topic.partitions):
+            self._verifier().flush()
         return appends
 
     def _begin_check(

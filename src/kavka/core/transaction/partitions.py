@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kavka.core.transaction.events import AddPartitions, AddPartitionsReply, Verify, VerifyReply
-from kavka.core.transaction.records import TransactionState
+from kavka.core.transaction.records import StoredTransaction, TransactionState
 from kavka.core.transaction.step import Step
 from kavka.core.transaction.transaction import Transaction
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 from kavka.values import replace
 
 
@@ -41,22 +42,40 @@ def verify(transaction: Transaction | None, event: Verify) -> VerifyReply:
 
     Pending changes do not count: a leader checks again when it appends, whether a marker has come in between.
     """
-    error = ErrorCode.NONE
     value = None if transaction is None else transaction.value
     if not event.transactional_id:
         error = ErrorCode.INVALID_REQUEST
-    elif value is None or value.client.producer_id != event.producer_id:
-        error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    elif value.client.producer_epoch != event.producer_epoch:
-        error = ErrorCode.PRODUCER_FENCED
-    elif value.state.is_prepared:
-        error = ErrorCode.CONCURRENT_TRANSACTIONS
-    elif value.is_kept:
-        error = ErrorCode.INVALID_TXN_STATE
+    else:
+        error = _refusal_to_verify(value, event.producer_id, event.producer_epoch)
     if value is None or error is not ErrorCode.NONE:
         return refused_verify(event, error)
     found = {True: ErrorCode.NONE, False: ErrorCode.TRANSACTION_ABORTABLE}
     return VerifyReply(tuple((one, found[one in value.partitions]) for one in event.partitions))
+
+
+def takes_part(
+    transaction: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    topic_partition: TopicPartition,
+) -> bool:
+    """Return whether `verify` would find a partition in the transaction."""
+    value = None if transaction is None else transaction.value
+    refusal = _refusal_to_verify(value, producer_id, producer_epoch)
+    return value is not None and refusal is ErrorCode.NONE and topic_partition in value.partitions
+
+
+def _refusal_to_verify(
+    value: StoredTransaction | None, producer_id: int, producer_epoch: int
+) -> ErrorCode:
+    client = None if value is None else value.client
+    if value is None or client is None or client.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if client.producer_epoch != producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if value.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.INVALID_TXN_STATE if value.is_kept else ErrorCode.NONE
 
 
 def refused_verify(event: Verify, error: ErrorCode) -> VerifyReply:

@@ -36,13 +36,14 @@ from kavka.core.transaction.events import (
     VerifyReply,
 )
 from kavka.core.transaction.init import init_producer, refusal
-from kavka.core.transaction.partitions import add_partitions, refused_verify, verify
+from kavka.core.transaction.partitions import add_partitions, refused_verify, takes_part, verify
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
 from kavka.core.transaction.settings import COMPLETION_RETRY_MS, TransactionSettings
 from kavka.core.transaction.step import Step
 from kavka.core.transaction.timers import AT_ONCE_MS, Timers
 from kavka.core.transaction.transaction import Transaction
 from kavka.errors import ErrorCode
+from kavka.ids import TopicPartition
 
 # What a refused append means to a client (Kafka's TransactionStateManager).
 _UNAVAILABLE = (
@@ -179,6 +180,19 @@ class TransactionShard:
         return step.decision()
 
     # Reads that need no decision
+
+    def takes_part(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic_partition: TopicPartition,
+    ) -> bool:
+        """Return whether the reply to `Verify` would be NONE, which needs no confirmation."""
+        transaction = self._transactions.get(transactional_id)
+        return not self.is_loading and takes_part(
+            transaction, producer_id, producer_epoch, topic_partition
+        )
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """Return one id's description, or why not."""

@@ -16,16 +16,15 @@ from kavka.wire.codec import CorruptFrame
 from kavka.wire.schema import schema_of
 from kavka.wire.stored.transactions import (
     TransactionLogKey,
-    TransactionLogPartition,
     TransactionLogValue,
     decode_transaction_key,
     decode_transaction_value,
-    encode_transaction_key,
-    encode_transaction_value,
+    transaction_key,
+    transaction_value,
 )
 from kavka.wire.versioned import version_of
 
-CONFIRMATION = encode_transaction_key(TransactionLogKey(transactional_id=""))
+CONFIRMATION = transaction_key("")
 """A key that no transaction has: its tombstone says nothing (decision 013)."""
 _STATES = frozenset(TransactionState)
 _CLIENT_VERSIONS = range(3)
@@ -34,8 +33,8 @@ _CLIENT_VERSIONS = range(3)
 
 def to_bytes(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     """Return key and value as they go into the log; None is a tombstone."""
-    key = encode_transaction_key(TransactionLogKey(transactional_id=record.transactional_id))
-    return key, None if record.value is None else encode_transaction_value(_value(record.value))
+    key = transaction_key(record.transactional_id)
+    return key, None if record.value is None else _value(record.value)
 
 
 def from_bytes(key: Buffer, value: Buffer | None) -> TransactionRecord | None:
@@ -50,22 +49,12 @@ def from_bytes(key: Buffer, value: Buffer | None) -> TransactionRecord | None:
     return TransactionRecord(decoded.transactional_id, stored)
 
 
-def _value(value: StoredTransaction) -> TransactionLogValue:
-    topics = partitions_by_topic(sorted(value.partitions))
-    rows = [TransactionLogPartition(topic=t, partition_ids=ids) for t, ids in topics.items()]
-    return TransactionLogValue(
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        transaction_timeout_ms=value.timeout_ms,
-        transaction_status=value.state,
-        transaction_partitions=None if value.state is TransactionState.EMPTY else rows,
-        transaction_last_update_timestamp_ms=value.last_update_ms,
-        transaction_start_timestamp_ms=value.start_ms,
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
-        client_transaction_version=value.client_transaction_version,
-        next_producer_epoch=value.next_producer_epoch,
-    )
+def _value(value: StoredTransaction) -> bytes:
+    partitions = value.partitions
+    topics: dict[str, list[int]] | None = None
+    if value.state is not TransactionState.EMPTY:
+        topics = partitions_by_topic(sorted(partitions)) if partitions else {}
+    return transaction_value(value, topics)
 
 
 def _stored(value: TransactionLogValue) -> StoredTransaction:

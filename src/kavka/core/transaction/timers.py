@@ -44,12 +44,14 @@ class Timers:
         """Return when there is something to do; None is never."""
         if self._timed_out:
             return AT_ONCE_MS
-        times = [] if self._next_expiry_check_ms is None else [self._next_expiry_check_ms]
-        if self._completions:
-            times.append(self._completions[0][0])
+        first_ms = self._next_expiry_check_ms
+        if self._completions and (first_ms is None or self._completions[0][0] < first_ms):
+            first_ms = self._completions[0][0]
         if self._timeouts:
-            times.append(max(self._next_timeout_check_ms, self._timeouts[0][0] + 1))
-        return min(times, default=None)
+            due_ms = max(self._next_timeout_check_ms, self._timeouts[0][0] + 1)
+            if first_ms is None or due_ms < first_ms:
+                first_ms = due_ms
+        return first_ms
 
     # Ends to be written
 

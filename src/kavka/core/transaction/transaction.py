@@ -116,11 +116,14 @@ class Transaction:
         before = self.previous_producer_id
         if previous is not None and previous.producer_id != value.producer_id:
             before = previous.producer_id
-        if value.client_transaction_version > 0:
-            value = replace(value, previous_producer_id=before)
-        else:  # the older form of the record has no place for them
+        stored = before
+        if (
+            value.client_transaction_version == 0
+        ):  # the older form of the record has no place for them
             assert value.next_producer_id == NO_PRODUCER_ID
-            value = replace(value, previous_producer_id=NO_PRODUCER_ID)
+            stored = NO_PRODUCER_ID
+        if value.previous_producer_id != stored:
+            value = replace(value, previous_producer_id=stored)
         last = self.last_producer_epoch if last_producer_epoch is None else last_producer_epoch
         self.pending = Pending(value, last, before)
         return value
@@ -161,11 +164,14 @@ def with_producer(value: StoredTransaction, successor: Identity) -> StoredTransa
 
     The markers' epoch is above all that took part, so that nothing written late can join what comes next.
     """
-    if value.client.producer_id == value.producer_id:
-        value = replace(value, producer_epoch=min(value.client.producer_epoch + 1, MAX_EPOCH))
-    else:
-        value = replace(value, producer_epoch=min(value.producer_epoch + 1, MAX_EPOCH))
-    if successor == (value.producer_id, value.producer_epoch):
+    client = value.client
+    is_same_id = client.producer_id == value.producer_id
+    epoch = min((client if is_same_id else value).producer_epoch + 1, MAX_EPOCH)
+    if successor == (value.producer_id, epoch):
         successor = Identity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-    epoch = successor.producer_epoch or NO_PRODUCER_EPOCH
-    return replace(value, next_producer_id=successor.producer_id, next_producer_epoch=epoch)
+    return replace(
+        value,
+        producer_epoch=epoch,
+        next_producer_id=successor.producer_id,
+        next_producer_epoch=successor.producer_epoch or NO_PRODUCER_EPOCH,
+    )

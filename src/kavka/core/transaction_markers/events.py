@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
@@ -21,8 +21,8 @@ class Coordinator(Protocol):
         """Return the leader epoch by which it decides."""
         ...
 
-    def post(self, event: MarkersWritten) -> None:
-        """Note that markers are written. The shell calls this, for the effect `ReportWritten`."""
+    def post_all(self, events: Sequence[MarkersWritten]) -> None:
+        """Note that markers are written. The shell calls this, for the effects `ReportWritten`."""
         ...
 
 

@@ -21,6 +21,7 @@ successor loads the markers to send from `__transaction_state`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -88,7 +89,16 @@ class TransactionMarkerMachine:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Decide about one event; the effects are to be performed in their order."""
+        return self.handle_all((event,), now_ms)
+
+    def handle_all(self, several: Iterable[Event], now_ms: int) -> list[Effect]:
+        """Decide about several events at once: what they make ready goes into the same requests."""
         self._now_ms = now_ms
+        for event in several:
+            self._handle(event)
+        return self._take_effects()
+
+    def _handle(self, event: Event) -> None:
         match event:
             case MarkersNeeded():
                 self._add(event)
@@ -102,7 +112,6 @@ class TransactionMarkerMachine:
                 self._fail_request(self._requests.pop(number), has_timed_out)
             case DeletionChecked():
                 self._end_check(event)
-        return self._take_effects()
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Handle what is due."""

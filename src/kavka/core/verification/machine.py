@@ -86,6 +86,10 @@ class VerificationMachine:
         """Return whether a verification is with another broker, so that `MetadataChanged` matters."""
         return bool(self._in_flight)
 
+    def is_pending(self, key: Hashable) -> bool:
+        """Return whether a verification has not ended yet."""
+        return key in self._pending
+
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Decide about one event; the effects are to be performed in their order."""
         self._now_ms = now_ms

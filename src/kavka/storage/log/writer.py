@@ -15,9 +15,9 @@ from kavka.storage.log.flusher import LogFlusher
 from kavka.storage.log.producer_snapshot import encode_snapshot
 from kavka.storage.log.segments import LogSegments
 from kavka.storage.log.small_files import SmallFiles
-from kavka.storage.segment.recovery import aborted, replay
+from kavka.storage.segment.recovery import aborted, replay_marker
 from kavka.storage.segment.segment import Segment
-from kavka.wire.records.control import decode_end_marker
+from kavka.wire.records.control import EndMarker, decode_end_marker
 from kavka.wire.records.header import CONTROL_BIT, BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 # A write of 8 bytes costs a microsecond: not for each entry, which comes with each 4 KiB.
 _INLINE_ENTRIES = 16
+
+
+_Markers = dict[int, EndMarker | None]
 
 
 class Appended(NamedTuple):
@@ -75,7 +78,7 @@ class LogWriter:
         timestamp = last.max_timestamp
         if len(headers) > 1:
             timestamp = max(header.max_timestamp for header in headers)
-        _check_markers(buffer, headers)
+        markers = _markers_of(buffer, headers)
         segment = segments.active
         if segment.must_roll(config, size, last_offset, timestamp, directory.clock):
             segment = self.roll_at(base_offset)
@@ -85,7 +88,7 @@ class LogWriter:
         else:
             written = self._write_queued(segment, buffer, headers)
         segments.end_offset = end_offset = last_offset + 1
-        self._update_producers(segment, buffer, headers, leader_epoch)
+        self._update_producers(segment, headers, markers, leader_epoch)
         if end_offset - self._flusher.recovery_point >= config.flush_messages:
             written = self._flusher.schedule()
         return Appended(base_offset, last_offset, written)
@@ -163,8 +166,8 @@ class LogWriter:
     def _update_producers(
         self,
         segment: Segment,
-        buffer: Buffer,
         headers: Sequence[BatchHeader],
+        markers: _Markers | None,
         leader_epoch: int | None,
     ) -> None:
         """Update the producers and the leader epochs with batches that have their place in the log."""
@@ -172,8 +175,9 @@ class LogWriter:
         for header in headers:
             if header.attributes & CONTROL_BIT == 0:
                 self._producers.appended(header, header.base_offset)
-            elif header.producer_id >= 0:
-                completed = replay(self._producers, buffer, header)
+            elif markers is not None and header.producer_id >= 0:
+                marker = markers[header.position]
+                completed = replay_marker(self._producers, header, marker)
                 if completed is not None and completed.aborted:
                     self._index_aborted(segment, completed)
             epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
@@ -219,8 +223,15 @@ class LogWriter:
         await self._flusher.schedule()
 
 
-def _check_markers(buffer: Buffer, headers: Sequence[BatchHeader]) -> None:
-    """Raise CorruptBatch for a malformed transaction marker, before it gets a place in the log."""
+def _markers_of(buffer: Buffer, headers: Sequence[BatchHeader]) -> _Markers | None:
+    """Return the transaction markers by their position, None without any.
+
+    Raise CorruptBatch for a malformed one, before it gets a place in the log.
+    """
+    found: _Markers | None = None
     for header in headers:
         if header.attributes & CONTROL_BIT and header.producer_id >= 0:
-            decode_end_marker(buffer, header)
+            if found is None:
+                found = {}
+            found[header.position] = decode_end_marker(buffer, header)
+    return found

@@ -16,6 +16,7 @@ from kavka.storage.segment.segment import Segment
 from kavka.storage.segment.transaction_index import AbortedTransaction
 from kavka.values import field, mutable
 from kavka.wire.records.control import ControlType, decode_end_marker
+from kavka.wire.records.control import EndMarker as ControlMarker
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader
 
@@ -150,7 +151,13 @@ def replay(
     """Apply a batch of the log to `producers`; `buffer` holds all of it if it is a control batch."""
     if not header.is_control:
         return producers.replay(header)
-    marker = decode_end_marker(buffer, header)
+    return replay_marker(producers, header, decode_end_marker(buffer, header))
+
+
+def replay_marker(
+    producers: ProducerState, header: BatchHeader, marker: ControlMarker | None
+) -> CompletedTransaction | None:
+    """Apply a control batch, of which `marker` is the decoded content."""
     if marker is None:
         return None  # the cleaner has removed the whole transaction
     committed = marker.control_type is ControlType.COMMIT

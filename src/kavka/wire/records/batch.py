@@ -78,6 +78,23 @@ def _key_size(name: str | bytes) -> int:
 _Row = tuple[bytes | None, bytes | None, int, HeaderInput | None]
 
 
+def build_batch(
+    rows: Sequence[tuple[bytes | None, bytes | None]],
+    timestamp: int,
+    compression: Compression = Compression.NONE,
+) -> bytearray:
+    """Return the batch of records, keys and values, that all have the same time and no headers.
+
+    Raise as `BatchBuilder.build`.
+    """
+    count = len(rows)
+    if count == 0:
+        raise ValueError("a batch needs a record")
+    keys, values = zip(*rows, strict=True)
+    batch = kernel.encode(count, None, keys, values, None, timestamp, HEADER_SIZE)
+    return seal(batch, count, timestamp, timestamp, compression=compression)
+
+
 class BatchBuilder:
     """A batch that is being filled.
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kavka.io import Buffer
 from kavka.wire.records import kernel
-from kavka.wire.records.batch import decode_records
+from kavka.wire.records.batch import Record, decode_records
 from kavka.wire.records.body import seal
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import HEADER_SIZE, BatchHeader
@@ -62,7 +62,10 @@ def control_type_of(buffer: Buffer, header: BatchHeader) -> ControlType | None:
     Raise CorruptBatch for a key that is not of a control record.
     """
     assert header.is_control, "not a control batch"
-    records = decode_records(buffer, header)
+    return _control_type(decode_records(buffer, header), header)
+
+
+def _control_type(records: list[Record], header: BatchHeader) -> ControlType | None:
     if not records:
         return None
     try:
@@ -76,10 +79,12 @@ def control_type_of(buffer: Buffer, header: BatchHeader) -> ControlType | None:
 
 def decode_end_marker(buffer: Buffer, header: BatchHeader) -> EndMarker | None:
     """Return the marker, or None when the batch holds none; CorruptBatch as `control_type_of`."""
-    control_type = control_type_of(buffer, header)
-    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+    assert header.is_control, "not a control batch"
+    records = decode_records(buffer, header)
+    control_type = _control_type(records, header)
+    if control_type is not ControlType.ABORT and control_type is not ControlType.COMMIT:
         return None
-    value = decode_records(buffer, header)[0].value or b""
+    value = records[0].value or b""
     try:
         _, coordinator_epoch = _VALUE.unpack_from(value)
     except error as cut:

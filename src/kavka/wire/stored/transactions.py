@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from struct import Struct, pack
+from typing import Final, Protocol
 
 from kavka.io import Buffer
+from kavka.wire.primitives import put_varint
 from kavka.wire.schema import field, i8, i16, i32, i64, message, string, struct
 from kavka.wire.versioned import decode_versioned, encode_versioned
+
+_KEY_FRONT: Final = Struct(">hh")
+_VALUE_FRONT: Final = Struct(">hqhib")
+_TIMES: Final = Struct(">qq")
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_I64: Final = Struct(">q")
 
 STATES: Final = (
     "Empty",
@@ -66,6 +75,117 @@ def encode_transaction_key(key: TransactionLogKey) -> bytes:
 def encode_transaction_value(value: TransactionLogValue) -> bytes:
     """Return the value of a record as Apache Kafka writes it: version 1 is for clients that need it (KIP-890)."""
     return encode_versioned(value, 1 if value.client_transaction_version > 0 else 0)
+
+
+def transaction_key(transactional_id: str) -> bytes:
+    """Return the key of an id's record, as `encode_transaction_key` does and without a message in between.
+
+    A transaction writes three records: `transaction_key` and `transaction_value` take a fifth of the time.
+    """
+    name = transactional_id.encode()
+    return _KEY_FRONT.pack(0, len(name)) + name
+
+
+class TransactionFields(Protocol):
+    """The fields of a `TransactionLogValue` besides its partitions, as coordinators name them."""
+
+    @property
+    def producer_id(self) -> int:
+        """The producer's id."""
+        ...
+
+    @property
+    def producer_epoch(self) -> int:
+        """Its epoch."""
+        ...
+
+    @property
+    def timeout_ms(self) -> int:
+        """`transaction.timeout.ms`."""
+        ...
+
+    @property
+    def state(self) -> int:
+        """A place in `STATES`."""
+        ...
+
+    @property
+    def last_update_ms(self) -> int:
+        """Time of the record."""
+        ...
+
+    @property
+    def start_ms(self) -> int:
+        """Start of the transaction."""
+        ...
+
+    @property
+    def previous_producer_id(self) -> int:
+        """As in `TransactionLogValue`, and so are those below."""
+        ...
+
+    @property
+    def next_producer_id(self) -> int:
+        """-1 without one."""
+        ...
+
+    @property
+    def client_transaction_version(self) -> int:
+        """0 or 2."""
+        ...
+
+    @property
+    def next_producer_epoch(self) -> int:
+        """-1 without one."""
+        ...
+
+
+def transaction_value(value: TransactionFields, partitions: dict[str, list[int]] | None) -> bytes:
+    """Return what `encode_transaction_value` makes of these fields; `partitions` are by topic."""
+    version = 1 if value.client_transaction_version > 0 else 0
+    front = _VALUE_FRONT.pack(
+        version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state
+    )
+    if version == 0:
+        parts = [front, b"\xff\xff\xff\xff" if partitions is None else _I32.pack(len(partitions))]
+        for topic, numbers in (partitions or {}).items():
+            name = topic.encode()
+            parts += (
+                _I16.pack(len(name)),
+                name,
+                pack(f">i{len(numbers)}i", len(numbers), *numbers),
+            )
+        parts.append(_TIMES.pack(value.last_update_ms, value.start_ms))
+        return b"".join(parts)
+    parts = [front, b"\0" if partitions is None else _varint(len(partitions) + 1)]
+    for topic, numbers in (partitions or {}).items():
+        name = topic.encode()
+        many = len(numbers)
+        parts += (
+            _varint(len(name) + 1),
+            name,
+            _varint(many + 1),
+            pack(f">{many}i", *numbers),
+            b"\0",
+        )
+    parts.append(_TIMES.pack(value.last_update_ms, value.start_ms))
+    tagged = []
+    if value.previous_producer_id != -1:
+        tagged.append(b"\0\x08" + _I64.pack(value.previous_producer_id))
+    if value.next_producer_id != -1:
+        tagged.append(b"\x01\x08" + _I64.pack(value.next_producer_id))
+    tagged.append(b"\x02\x02" + _I16.pack(value.client_transaction_version))
+    if value.next_producer_epoch != -1:
+        tagged.append(b"\x03\x02" + _I16.pack(value.next_producer_epoch))
+    return b"".join((*parts, bytes((len(tagged),)), *tagged))
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    put_varint(out, value)
+    return bytes(out)
 
 
 def decode_transaction_key(buffer: Buffer) -> TransactionLogKey:
