@@ -17,7 +17,7 @@ from apache.rounds import parse_options
 
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
-from load import backlog, floor, sizes
+from load import backlog, cold, floor, sizes
 
 _REFERENCE = "Apache Kafka 4.1"
 
@@ -78,6 +78,7 @@ class _Bench:
             "growing": self._growing,
             "backlog": self._backlog,
             "floor": self._floor,
+            "cold": self._cold,
         }
         for name, part in parts.items():
             if re.search(only, name):
@@ -104,6 +105,10 @@ class _Bench:
         self.floors = floor.measure(
             self._directory, self._tools, self._brokers, records, self._rounds
         )
+
+    def _cold(self) -> None:
+        records = 500_000 if self._quick else 4_000_000
+        self.lines += cold.measure(self._tools, self._brokers, records, self._rounds)
 
 
 if __name__ == "__main__":
