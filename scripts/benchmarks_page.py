@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from apache.report import between_table, heading, row  # noqa: E402
+from apache.report import between_table, floor_table, heading, row  # noqa: E402
 
 PUBLISHED = ROOT / "bench" / "published"
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
@@ -42,6 +42,13 @@ BENCHMARKS: dict[str, Benchmark] = {
         "`make bench`: one broker of each, driven in turns by Apache Kafka's own tools and by librdkafka.",
         "Apache Kafka 4.1",
         "speed",
+    ),
+    "load": Benchmark(
+        "Sizes, backlogs and the floor",
+        "`make bench-load`: one broker of each, driven in turns by Apache Kafka's own tools. The last table has the "
+        "brokers' processor time beside a loop in C that makes the same system calls with the same batches.",
+        "Apache Kafka 4.1",
+        "speed-load",
     ),
     "cluster": Benchmark(
         "Three brokers",
@@ -135,6 +142,9 @@ def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
     yield from heading(benchmark.reference)
     for line in result["lines"]:
         yield row(line["name"], line["unit"], line, ratio_of(line), line["verdict"])
+    if result.get("floor"):
+        yield from ("", "Processor time beside that of a loop in C:", "")
+        yield floor_table(result["floor"], benchmark.reference)
     if result.get("between"):
         yield from ("", "Ratios between lines, beside those that LinkedIn published:", "")
         yield between_table(result["between"], benchmark.reference)

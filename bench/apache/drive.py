@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
 from apache.perf_tools import PerfTools
+from apache.rounds import warm_up
 from apache.workloads import PARTITIONS, Workload
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
 
 _runs = count()
+_WARM_UP = Workload("warm-up", 2_000_000, 100, ("acks=1",), consumed=True)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,14 @@ class Driver:
         finally:
             self._tools.run("kafka-topics", *at, "--delete")
         return Sample(speed, used / records * 1_000_000)
+
+    def warm_up(self, brokers: Mapping[str, Broker], *, quick: bool) -> None:
+        """Load all brokers before the first line is measured, equally long, with batches and with fetches."""
+
+        def run(side: str) -> Sample:
+            return self.run(brokers[side], _WARM_UP, _WARM_UP.records // (4 if quick else 1))
+
+        warm_up(list(brokers), run, 10 if quick else 45)
 
     def latency_ms(self, broker: Broker, records: int) -> tuple[float, float]:
         """Return the 50th and 99th percentile that kafka-e2e-latency prints, in whole milliseconds."""

@@ -89,6 +89,18 @@ def between_table(between: Iterable[Mapping[str, Any]], reference: str) -> str:
     return "\n".join(rows)
 
 
+def floor_table(floors: Iterable[Mapping[str, Any]], reference: str) -> str:
+    """Return processor time beside that of a loop in C with the same system calls, as a table in Markdown."""
+    rows = [f"| what | unit | C loop | {reference} | kavka | {reference} ÷ loop | kavka ÷ loop |"]
+    rows.append("|---|---|--:|--:|--:|--:|--:|")
+    for each in floors:
+        loop, apache, kavka = (statistics.median(each[k]) for k in ("loop", "apache", "kavka"))
+        shown = " | ".join(_shown(each[key]) for key in ("loop", "apache", "kavka"))
+        ratios = f"{apache / loop:.2f} | {kavka / loop:.2f}"
+        rows.append(f"| {each['name']} | {each['unit']} | {shown} | {ratios} |")
+    return "\n".join(rows)
+
+
 def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
     """Return all lines with every sample."""
     return [

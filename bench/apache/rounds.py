@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -31,6 +32,20 @@ def parse_options(about: str | None) -> argparse.Namespace:
         "--directory", help="where all keep their logs (default: the temporary directory)"
     )
     return parser.parse_args()
+
+
+def warm_up(sides: Sequence[str], run: Callable[[str], Speed], seconds: float) -> None:
+    """Load each side in turns until each has been loaded for so long, before anything is measured.
+
+    A JVM compiles what is called often, for half a minute and more; the warm-up of one workload is too short for it.
+    """
+    loaded = dict.fromkeys(sides, 0.0)
+    while min(loaded.values()) < seconds:
+        for side in sides:
+            began = time.monotonic()
+            sample = run(side)
+            loaded[side] += time.monotonic() - began
+            print_now(f"warm-up of the broker, {side}: {sample.records_per_second:,.0f}/s")
 
 
 def run_rounds(

@@ -55,6 +55,7 @@ def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -
             wait_until_serving(broker)
         lines += _idle(brokers, seconds=5 if quick else 30)
         driver = Driver(kafka)
+        driver.warm_up(brokers, quick=quick)
         for workload in chosen:
             lines += _workload(driver, brokers, workload, rounds, quick)
         lines += _latency(driver, brokers, rounds, quick)

@@ -1,67 +1,96 @@
-"""Records of 1 KB with acks=all, in order: how much slower they are in transactions of 100 ms than without."""
+"""Records of 1 KB with acks=all, in order: how much slower they are in transactions of 100 ms than without.
+
+Two producers of one process send in short windows in turns, one of them in transactions. The cost is the median of
+the ratios within neighbouring windows: the rate of a shared machine differs more between two runs than the cost is.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
+from typing import NamedTuple
 
-from apache.perf_tools import PerfTools
 from apache.report import Line
 from apache.rounds import run_rounds
 from confluent_kafka import Producer
 
 from kavka_compat.brokers import Broker
-from transactions.pair import SIDES, topic_at
+from transactions.pair import SIDES, java_program, topic_at
 
 RECORD_BYTES = 1000
 TRANSACTION_MS = 100
+WINDOW_MS = 1000
+_WARM_UP_PAIRS = 3
 _PARTITIONS = 6
 _MAX_PERCENT = 3.0
 _PATIENCE_S = 120
+_SOURCE = Path(__file__).with_name("TransactionCost.java")
 _ids = count()
 
-Produce = Callable[[Broker, str, int, str], float]
-"""Sends so many records to a topic, in transactions if there is a transactional id; returns how many a second."""
+
+class Window(NamedTuple):
+    """The records of one window, until the last one is acknowledged or committed."""
+
+    is_plain: bool
+    records: int
+    seconds: float
+
+
+Windows = Callable[[str, str, str, int], Iterator[Window]]
+"""Sends to bootstrap servers, a topic, with a transactional id, so many pairs of windows; yields each at its end."""
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One run without, one with transactions, right after one another."""
+class Pair:
+    """A window without and one with transactions, right after one another: records a second."""
 
     plain: float
-    records_per_second: float
-    """In transactions."""
-    cpu_seconds_per_million: float
-    """Of the broker, in transactions."""
+    transactional: float
+    plain_cpu: float
+    """Seconds of the broker for a million records."""
+    transactional_cpu: float
 
     @property
     def percent(self) -> float:
         """Cost of transactions: the loss of throughput in percent."""
-        return (1 - self.records_per_second / self.plain) * 100
+        return (1 - self.transactional / self.plain) * 100
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The pairs of one run."""
+
+    pairs: list[Pair]
+
+    @property
+    def records_per_second(self) -> float:
+        """The mean rate in transactions."""
+        return sum(pair.transactional for pair in self.pairs) / len(self.pairs)
 
 
 def measure(
-    name: str, brokers: dict[str, Broker], produce: Produce, records: int, rounds: int
+    name: str, brokers: dict[str, Broker], windows: Windows, pairs: int, rounds: int
 ) -> list[Line]:
-    """Return the lines of one client."""
-    turns = {side: count() for side in SIDES}
+    """Return the lines of one client; each pair of each round is a sample."""
 
     def run(side: str) -> Sample:
-        # who goes first alternates, for what a run leaves behind in the page cache harms the next one
-        orders = ((False, True), (True, False))
-        found: dict[bool, tuple[float, float]] = {}
-        for transactional in orders[next(turns[side]) % 2]:
-            found[transactional] = _once(brokers[side], produce, records, transactional)
-        return Sample(found[False][0], *found[True])
+        return Sample(_pairs(brokers[side], windows, pairs))
 
     samples = run_rounds(f"1 KB in transactions, {name}", SIDES, rounds, run)
+    found = {side: [pair for sample in samples[side] for pair in sample.pairs] for side in SIDES}
     about = f"1 KB, acks=all, {name}"
-    plain = {side: [s.plain for s in samples[side]] for side in SIDES}
-    within = {side: [s.records_per_second for s in samples[side]] for side in SIDES}
-    percent = {side: [s.percent for s in samples[side]] for side in SIDES}
-    cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in SIDES}
+    plain = {side: [pair.plain for pair in found[side]] for side in SIDES}
+    within = {side: [pair.transactional for pair in found[side]] for side in SIDES}
+    percent = {side: [pair.percent for pair in found[side]] for side in SIDES}
+    cpu = {side: [pair.transactional_cpu for pair in found[side]] for side in SIDES}
+    more_cpu = {
+        side: [(pair.transactional_cpu / pair.plain_cpu - 1) * 100 for pair in found[side]]
+        for side in SIDES
+    }
     return [
         Line(f"{about}, without transactions", "records/s", plain, goal=1.0, more_is_better=True),
         Line(f"{about}, in transactions", "records/s", within, goal=1.0, more_is_better=True),
@@ -73,79 +102,99 @@ def measure(
             not_above_apache=True,
         ),
         Line(f"broker CPU, {about}, in transactions", "s per million", cpu, goal=1.0),
+        Line(f"broker CPU, {about}: more in transactions", "%", more_cpu, not_above_apache=True),
     ]
 
 
-def _once(
-    broker: Broker, produce: Produce, records: int, transactional: bool
-) -> tuple[float, float]:
-    """Return records a second and the broker's processor time for a million of them."""
-    transactional_id = f"cost-{next(_ids)}" if transactional else ""
+def _pairs(broker: Broker, windows: Windows, pairs: int) -> list[Pair]:
+    """Return the pairs of one run behind its warm-up."""
+    found: list[Pair] = []
+    waiting: dict[bool, tuple[float, float]] = {}
     with topic_at(broker, "cost", _PARTITIONS) as topic:
-        before = broker.process.cpu_seconds()
-        speed = produce(broker, topic, records, transactional_id)
-        used = broker.process.cpu_seconds() - before
-    return speed, used / records * 1_000_000
+        used = broker.process.cpu_seconds()
+        for window in windows(
+            broker.bootstrap, topic, f"cost-{next(_ids)}", pairs + _WARM_UP_PAIRS
+        ):
+            before, used = used, broker.process.cpu_seconds()
+            cpu = (used - before) / window.records * 1_000_000
+            waiting[window.is_plain] = (window.records / window.seconds, cpu)
+            if len(waiting) == 2:
+                (plain, plain_cpu), (within, within_cpu) = waiting[True], waiting[False]
+                found.append(Pair(plain, within, plain_cpu, within_cpu))
+                waiting.clear()
+    if len(found) != pairs + _WARM_UP_PAIRS:
+        raise RuntimeError(f"the client has sent {len(found)} pairs of windows")
+    return found[_WARM_UP_PAIRS:]
 
 
-def by_perf_tool(tools: PerfTools) -> Produce:
-    """Return how Apache Kafka's own tool does it, with the defaults of its producer."""
+def by_java(bootstrap: str, topic: str, transactional_id: str, pairs: int) -> Iterator[Window]:
+    """Send from Java's 4.1, with the defaults of its producer."""
+    sizes = map(str, (RECORD_BYTES, TRANSACTION_MS, WINDOW_MS, pairs))
+    command = [*java_program(_SOURCE), bootstrap, topic, transactional_id, *sizes]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                kind, records, nanoseconds = line.split()
+                yield Window(kind == "plain", int(records), int(nanoseconds) / 1e9)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(f"{_SOURCE.name} ended with {process.returncode}")
 
-    def produce(broker: Broker, topic: str, records: int, transactional_id: str) -> float:
-        options: tuple[str, ...] = ()
-        if transactional_id:
-            options = ("--transactional-id", transactional_id)
-            options += ("--transaction-duration-ms", str(TRANSACTION_MS))
-        settings = ("acks=all", "enable.idempotence=true")
-        return tools.produce(broker.bootstrap, topic, records, RECORD_BYTES, settings, options)
 
-    return produce
-
-
-def by_librdkafka(broker: Broker, topic: str, records: int, transactional_id: str) -> float:
-    """Send from confluent-kafka."""
+def by_librdkafka(
+    bootstrap: str, topic: str, transactional_id: str, pairs: int
+) -> Iterator[Window]:
+    """Send from confluent-kafka, with its defaults."""
     settings = {
-        "bootstrap.servers": broker.bootstrap,
+        "bootstrap.servers": bootstrap,
         "acks": "all",
         "enable.idempotence": True,
         "log_level": 4,
     }
-    if transactional_id:
-        settings["transactional.id"] = transactional_id
-    sending = _Sending(Producer(settings), topic, bool(transactional_id))
-    return sending.run(records)
+    plain = _Sending(Producer(settings), topic, is_transactional=False)
+    transactional = Producer({**settings, "transactional.id": transactional_id})
+    transactional.init_transactions(_PATIENCE_S)
+    other = _Sending(transactional, topic, is_transactional=True)
+    for number in range(2 * pairs):
+        # plain, transactional, transactional, plain: what a window leaves behind harms both alike
+        yield (plain if number % 4 in (0, 3) else other).run(WINDOW_MS / 1000)
 
 
 class _Sending:
     """One producer's records, as fast as it takes them."""
 
-    def __init__(self, producer: Producer, topic: str, transactional: bool) -> None:
+    def __init__(self, producer: Producer, topic: str, *, is_transactional: bool) -> None:
         self._producer = producer
         self._topic = topic
-        self._transactional = transactional
+        self._is_transactional = is_transactional
         self._errors: list[object] = []
+        producer.list_topics(topic, timeout=_PATIENCE_S)  # connect before the clock runs
 
-    def run(self, records: int) -> float:
-        """Send; return how many a second, until the last one is acknowledged, or committed."""
-        producer, value = self._producer, bytes(RECORD_BYTES)
-        if self._transactional:
-            producer.init_transactions(_PATIENCE_S)
-        producer.list_topics(self._topic, timeout=_PATIENCE_S)  # connect before the clock runs
-        started = time.perf_counter()
+    def run(self, seconds: float) -> Window:
+        """Send for so long, and until the last record is acknowledged, or committed."""
+        producer, value, sent = self._producer, bytes(RECORD_BYTES), 0
+        now = started = time.perf_counter()
         self._begin(started)
-        for number in range(records):
-            self._put(value)
-            if number % 64 == 0:
-                producer.poll(0)
-                self._look_at_the_clock()
-        if self._transactional:
+        while now < started + seconds:
+            for _ in range(64):
+                self._put(value)
+            sent += 64
+            producer.poll(0)
+            now = time.perf_counter()
+            if self._is_transactional and now >= self._ends:
+                producer.commit_transaction(_PATIENCE_S)
+                self._begin(time.perf_counter())
+        if self._is_transactional:
             producer.commit_transaction(_PATIENCE_S)
         elif producer.flush(_PATIENCE_S):
             raise RuntimeError("not all records were acknowledged")
-        speed = records / (time.perf_counter() - started)
+        took = time.perf_counter() - started
         if self._errors:
             raise RuntimeError(f"records were not written: {self._errors[0]}")
-        return speed
+        return Window(not self._is_transactional, sent, took)
 
     def _put(self, value: bytes) -> None:
         while True:
@@ -156,14 +205,9 @@ class _Sending:
                 self._producer.poll(0.05)
 
     def _begin(self, now: float) -> None:
-        if self._transactional:
+        if self._is_transactional:
             self._producer.begin_transaction()
             self._ends = now + TRANSACTION_MS / 1000
-
-    def _look_at_the_clock(self) -> None:
-        if self._transactional and time.perf_counter() >= self._ends:
-            self._producer.commit_transaction(_PATIENCE_S)
-            self._begin(time.perf_counter())
 
     def _delivered(self, error: object, _message: object) -> None:
         if error is not None:

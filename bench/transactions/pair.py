@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -10,11 +11,14 @@ from pathlib import Path
 from apache.lifecycle import compile_ours, launch_apache, wait_until_serving
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kavka_compat.apache import ApacheKafka
+from kavka_compat.apache import SHIPPED_TOOL, ApacheKafka
+from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.brokers import Broker
 from kavka_compat.ours import start_kavka
+from kavka_compat.word_count import compile_java
 
 SIDES = ("apache", "kavka")
+_LIBRARIES = "streams-4.1"
 _names = count()
 
 
@@ -29,6 +33,17 @@ def run_pair(directory: Path, kafka: ApacheKafka) -> Iterator[dict[str, Broker]]
         stack.callback(kavka.process.stop)
         wait_until_serving(apache)
         yield {"apache": apache, "kavka": kavka}
+
+
+def java_program(source: Path) -> list[str]:
+    """Return the command that runs a Java program with Apache Kafka's clients; compile it when its text is new."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    classes = cache_directory(_LIBRARIES) / f"classes-{digest}"
+    if not (classes / f"{source.stem}.class").exists():
+        compile_java(_LIBRARIES, classes, source)
+    path = ":".join(map(str, [classes, *jars(_LIBRARIES)]))
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    return [java(), *SHIPPED_TOOL, logging, "-cp", path, source.stem]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from apache.perf_tools import PerfTools
+from apache.drive import Driver
 from apache.report import Line, as_json, table
 from apache.results import write_results
 
@@ -63,13 +63,14 @@ class _Bench:
         quick: bool,
     ) -> None:
         self._directory = directory
-        self._tools = PerfTools(kafka)
+        self._driver = Driver(kafka)
         self._brokers = brokers
         self._rounds = rounds
         self._quick = quick
 
     def run(self, only: str) -> list[Line]:
-        """Run the parts whose name matches."""
+        """Warm both brokers up, and run the parts whose name matches."""
+        self._driver.warm_up(self._brokers, quick=self._quick)
         parts: dict[str, Part] = {
             "cost": self._cost,
             "small": self._small,
@@ -81,11 +82,12 @@ class _Bench:
         return [line for part in chosen for line in part()]
 
     def _cost(self) -> list[Line]:
-        records = 100_000 if self._quick else 600_000
-        tool = cost.by_perf_tool(self._tools)
-        lines = cost.measure("Kafka's tool", self._brokers, tool, records, self._rounds)
-        librdkafka = cost.by_librdkafka
-        return lines + cost.measure("librdkafka", self._brokers, librdkafka, records, self._rounds)
+        pairs = 4 if self._quick else 12
+        return [
+            line
+            for name, windows in (("Java", cost.by_java), ("librdkafka", cost.by_librdkafka))
+            for line in cost.measure(name, self._brokers, windows, pairs, self._rounds)
+        ]
 
     def _small(self) -> list[Line]:
         seconds = 3 if self._quick else 10

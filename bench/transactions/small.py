@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 import subprocess
 import threading
@@ -17,18 +16,14 @@ from apache.report import Line
 from apache.rounds import run_rounds
 from confluent_kafka import Producer
 
-from kavka_compat.apache import SHIPPED_TOOL
-from kavka_compat.artifacts import cache_directory, jars, java
 from kavka_compat.brokers import Broker
-from kavka_compat.word_count import compile_java
-from transactions.pair import SIDES, topic_at
+from transactions.pair import SIDES, java_program, topic_at
 
 RECORD_BYTES = 100
 _PARTITIONS = 6
 _PATIENCE_S = 60
 _WARM_UP_S = 2.0
 _SOURCE = Path(__file__).with_name("SmallTransactions.java")
-_LIBRARIES = "streams-4.1"
 _names = count()
 
 
@@ -129,13 +124,9 @@ def _work(bootstrap: str, topic: str, seconds: float, ready: threading.Barrier) 
 
 def by_java(bootstrap: str, topic: str, producers: int, seconds: float) -> Found:
     """Work in the threads of one JVM, by the client of Apache Kafka 4.1 with its defaults."""
-    classes = _compiled()
-    path = ":".join(map(str, [classes, *jars(_LIBRARIES)]))
-    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     given = (bootstrap, topic, f"java-{next(_names)}", producers, int(_WARM_UP_S * 1000))
-    command = [java(), *SHIPPED_TOOL, logging, "-cp", path, "SmallTransactions"]
     done = subprocess.run(
-        [*command, *map(str, given), str(int(seconds * 1000))],
+        [*java_program(_SOURCE), *map(str, given), str(int(seconds * 1000))],
         capture_output=True,
         text=True,
         timeout=seconds + _PATIENCE_S,
@@ -145,12 +136,3 @@ def by_java(bootstrap: str, topic: str, producers: int, seconds: float) -> Found
         raise RuntimeError(f"{done.stdout}{done.stderr}")
     commits = [int(line) / 1e6 for line in done.stdout.split()]
     return Found(len(commits), seconds, commits)
-
-
-def _compiled() -> Path:
-    """Return the directory of the program's class, which is compiled when its text is new."""
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    classes = cache_directory(_LIBRARIES) / f"classes-{digest}"
-    if not (classes / "SmallTransactions.class").exists():
-        compile_java(_LIBRARIES, classes, _SOURCE)
-    return classes

@@ -1,0 +1,52 @@
+"""Topics of a run, the files in which a broker keeps them, and the page cache of these files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kavka_compat.brokers import Broker
+
+SIDES = ("apache", "kavka")
+PARTITIONS = 6
+_NO_SETTINGS: Mapping[str, str] = {}
+_names = count()
+
+
+@contextmanager
+def run_topic(
+    broker: Broker,
+    name: str,
+    partitions: int = PARTITIONS,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+) -> Iterator[str]:
+    """Create a topic for one run, named after `name`, and delete it afterwards."""
+    topic = f"{name}-{next(_names)}"
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 4})
+    new = NewTopic(topic, partitions, 1, config=dict(settings))
+    admin.create_topics([new])[topic].result(60)
+    try:
+        yield topic
+    finally:
+        admin.delete_topics([topic])[topic].result(60)
+
+
+def log_files(broker: Broker, topic: str) -> list[Path]:
+    """Return the segments of all partitions, by partition and base offset."""
+    return sorted(broker.log_directory.glob(f"{topic}-*/*.log"))
+
+
+def drop_page_cache(files: list[Path]) -> None:
+    """Write the files to the disk and drop their pages from memory, so that the next read is cold."""
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # dirty pages are not dropped
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
