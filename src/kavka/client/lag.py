@@ -48,7 +48,7 @@ class Lag(NamedTuple):
     records: int
     """Offsets between the position and the end of the log, those of markers and removed records too; 0 or above."""
     seconds: float | None
-    """Age of the first record at or after the position; 0 without one, None when it has no timestamp or was not read."""
+    """Age of the first record at or after the position; 0 without one, None where its timestamp is not known."""
     end_offset: int
 
 
@@ -65,8 +65,8 @@ async def lags(
 
     `positions` are offsets of the next record to read, as a group commits them; one before the log's start counts as
     the start, since nothing else can be read. `now_ms` is the time to which ages are measured, in milliseconds since
-    1970. With `read_committed` the end is the last stable offset. A partition whose leader does not answer has the error
-    REQUEST_TIMED_OUT.
+    1970. With `read_committed` the end is the last stable offset. A partition whose leader does not answer has the
+    error REQUEST_TIMED_OUT.
     """
     ends = await list_offsets(
         cluster,
@@ -155,7 +155,7 @@ async def _timestamps(
     positions: Mapping[TopicPartition, int],
     ends: Results[OffsetAndTimestamp],
     timeout_ms: int,
-) -> dict[TopicPartition, int | None | KafkaError]:
+) -> dict[TopicPartition, int | KafkaError | None]:
     """Return the timestamps of the first records at positions below the ends of the logs, None where there is none."""
 
     async def ask(

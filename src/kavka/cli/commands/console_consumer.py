@@ -111,7 +111,7 @@ class _Unprintable(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Print records until it is stopped; return 1 for wrong options, without a broker, after a refusal; 130 after Ctrl-C."""
+    """Print records until it is stopped; return 1 after a mistake, a refusal or without a broker, 130 after Ctrl-C."""
     return OPTIONS.run(arguments, _act)
 
 
