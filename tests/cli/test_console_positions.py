@@ -80,7 +80,7 @@ def test_a_corrupt_batch_ends_the_tool_after_what_is_before(
     content = bytearray(log.read_bytes())
     content[walk_complete(content)[2].end - 2] ^= 1
     log.write_bytes(content)
-    assert main(options) == 0
+    assert main(options) == 1
     shown = capfd.readouterr()
     counts = printed(shown.out)
     assert counts[0] == 2

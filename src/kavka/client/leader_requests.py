@@ -35,10 +35,16 @@ _STALE = frozenset(
 
 
 async def send_to_leaders(
-    cluster: Cluster, partitions: Iterable[TopicPartition], ask: SendToLeader[T]
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    ask: SendToLeader[T],
+    into: Results[T] | None = None,
 ) -> Results[T]:
-    """Ask each leader once, concurrently. Partitions with an unknown or unreachable leader have no response."""
-    results: Results[T] = {}
+    """Ask each leader once, concurrently. Partitions with an unknown or unreachable leader have no response.
+
+    Results are put `into` a mapping as they come, and stay there if this is cancelled while one leader is silent.
+    """
+    results: Results[T] = {} if into is None else into
     leaders: dict[BrokerId, list[TopicPartition]] = {}
     for topic_partition in partitions:
         leader = cluster.metadata.leader(topic_partition)
@@ -100,7 +106,7 @@ async def send_until_answered(
             ]:
                 if rounds:
                     await cluster.back_off(rounds - 1)
-                results.update(await send_to_leaders(cluster, open_, ask))
+                await send_to_leaders(cluster, open_, ask, results)
                 rounds += 1
     except TimeoutError:
         pass  # the caller sees what is missing

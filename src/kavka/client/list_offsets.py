@@ -46,16 +46,20 @@ async def list_offsets(
     """Return a result for every partition; refusals that may pass are repeated until `timeout_ms` is over.
 
     `wanted` maps to a timestamp in milliseconds or one of the special values above. A topic that does not exist is
-    waited for as well, unless `unknown_after` bounds how often. Raise TimeoutError when a leader cannot be reached.
+    waited for as well, unless `unknown_after` bounds how often. A partition whose leader does not answer has the error
+    REQUEST_TIMED_OUT.
     """
     lookup = _Lookup(cluster, wanted, read_committed)
     found = await send_until_answered(
         cluster, wanted, lookup.ask, timeout_ms=timeout_ms, unknown_after=unknown_after
     )
-    for topic_partition in wanted:
-        if topic_partition not in found:
-            raise TimeoutError(f"no offset of {topic_partition} in {timeout_ms} ms")
-    return {topic_partition: found[topic_partition] for topic_partition in wanted}
+    return {
+        topic_partition: found.get(topic_partition)
+        or KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"no offset of {topic_partition} in {timeout_ms} ms"
+        )
+        for topic_partition in wanted
+    }
 
 
 async def look_up_offsets(
@@ -65,13 +69,15 @@ async def look_up_offsets(
     read_committed: bool,
     timeout_ms: int,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return an offset for every partition. Raise the first refusal, and as `list_offsets`."""
+    """Return an offset for every partition. Raise the first refusal, TimeoutError when a leader does not answer."""
     results = await list_offsets(
         cluster, wanted, read_committed=read_committed, timeout_ms=timeout_ms
     )
     found = {}
     for topic_partition, result in results.items():
         if isinstance(result, KafkaError):
+            if result.code is ErrorCode.REQUEST_TIMED_OUT:
+                raise TimeoutError(result.detail)
             raise result
         found[topic_partition] = result
     return found

@@ -73,8 +73,9 @@ class GroupPage:
         """Read once."""
         try:
             async with Admin(self._settings) as admin:
-                groups = await matching_groups(admin, self._pattern)
+                groups, silent = await matching_groups(admin, self._pattern)
                 samples, failure = await group_samples(admin, groups)
+                failure = failure or silent
                 samples += await _member_samples(admin, groups)
         except (KafkaError, OSError, TimeoutError) as error:
             self._samples, self._is_up = (), False

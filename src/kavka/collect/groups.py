@@ -15,9 +15,12 @@ from kavka.collect.host import Sample
 from kavka.collect.pages import TimedSample
 from kavka.collect.sampler import Sampler
 from kavka.errors import KafkaError
+from kavka.ids import BrokerId
 
 _MAX_CONCURRENT = 8
 """Maximum number of groups that are queried concurrently."""
+_TIMEOUT_MS = 5000
+"""How long a broker may take to respond: one that is silent delays the groups of the others as little as that."""
 
 
 async def sample_groups(
@@ -30,7 +33,9 @@ async def sample_groups(
     is_up = False
     try:
         async with Admin(settings) as admin:
-            samples, error = await group_samples(admin, await matching_groups(admin, pattern))
+            groups, silent = await matching_groups(admin, pattern)
+            samples, error = await group_samples(admin, groups)
+            error = error or silent
     except (KafkaError, OSError, TimeoutError) as failure:
         sampler.statistics.errors += 1
         error = str(failure) or type(failure).__name__
@@ -42,10 +47,16 @@ async def sample_groups(
     sampler.add(batch, source, [TimedSample(sample, None) for sample in samples], time_ms, error)
 
 
-async def matching_groups(admin: Admin, pattern: re.Pattern[str]) -> list[str]:
-    """Return the groups whose whole name matches, sorted."""
-    listed = await admin.list_groups()
-    return sorted({group.group_id for group in listed if pattern.fullmatch(group.group_id)})
+async def matching_groups(admin: Admin, pattern: re.Pattern[str]) -> tuple[list[str], str | None]:
+    """Return the groups whose whole name matches, sorted, and which broker did not list its own, if one did not.
+
+    Raise where none did.
+    """
+    failures: dict[BrokerId, Exception] = {}
+    listed = await admin.list_groups(timeout_ms=_TIMEOUT_MS, failures=failures)
+    names = {group.group_id for group in listed if pattern.fullmatch(group.group_id)}
+    silent = [f"groups of broker {broker}: {error}" for broker, error in sorted(failures.items())]
+    return sorted(names), silent[0] if silent else None
 
 
 async def group_samples(admin: Admin, groups: Iterable[str]) -> tuple[list[Sample], str | None]:
@@ -57,7 +68,10 @@ async def group_samples(admin: Admin, groups: Iterable[str]) -> tuple[list[Sampl
         async with limit:
             try:
                 return await _samples_of(admin, group)
-            except KafkaError as error:  # of this group only: the samples of the others are sent
+            except (
+                KafkaError,
+                OSError,
+            ) as error:  # of this group: the samples of the others are sent
                 failures.append(f"group {group}: {error}")
                 return []
 
@@ -68,10 +82,11 @@ async def group_samples(admin: Admin, groups: Iterable[str]) -> tuple[list[Sampl
 
 async def _samples_of(admin: Admin, group: str) -> list[Sample]:
     """Return the samples of one group; a partition that was deleted, or has no leader, has none."""
-    committed = await admin.list_group_offsets(group)
+    committed = await admin.list_group_offsets(group, timeout_ms=_TIMEOUT_MS)
     offsets = {topic_partition: entry.offset for topic_partition, entry in committed.items()}
     samples = []
-    for (topic, partition), lag in sorted((await admin.lags(offsets)).items()):
+    lags = await admin.lags(offsets, timeout_ms=_TIMEOUT_MS)
+    for (topic, partition), lag in sorted(lags.items()):
         if not isinstance(lag, Lag):
             continue
         labels = {"consumergroup": group, "topic": topic, "partition": str(partition)}

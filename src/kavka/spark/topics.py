@@ -211,6 +211,8 @@ async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition,
     offsets: Offsets = {}
     for partition, result in listed.items():
         if isinstance(result, KafkaError):
+            if result.code is ErrorCode.REQUEST_TIMED_OUT:
+                raise TimeoutError(result.detail)
             raise ConnectorError(f"The offsets of {partition} cannot be read: {result}")
         offsets[partition] = result.offset
     return offsets

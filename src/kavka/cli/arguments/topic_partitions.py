@@ -24,6 +24,7 @@ def _one(text: str) -> TopicArgument:
     topic, colon, listed = text.partition(":")
     if not colon:
         return TopicArgument(text, None)
+    listed = listed.rstrip(":")  # as Java's split leaves out what is empty at the end
     if not topic or not listed or ":" in listed:
         raise BadUsage(f"Invalid topic arg '{text}', expected topic name and partitions")
     numbers = []

@@ -41,7 +41,12 @@ if [ "$funcstack[1]" = "_kavka" ]; then _kavka "$@"; else compdef _kavka kavka; 
     set -l words (commandline -opc) (commandline -ct)
     kavka completion --words $words[2..-1] 2>/dev/null
 end
-complete -c kavka -a '(__kavka_complete)'
+function __kavka_has_words
+    set -g __kavka_found (__kavka_complete)
+    test (count $__kavka_found) -gt 0
+end
+complete -c kavka -n __kavka_has_words -f -a '$__kavka_found'
+complete -c kavka -n 'not __kavka_has_words' -F
 """,
 }
 

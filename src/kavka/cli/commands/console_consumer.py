@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kavka.cli.arguments.client_properties import SERVERS, key_values, read_properties, servers
@@ -21,7 +21,7 @@ from kavka.cli.arguments.options import (
 )
 from kavka.cli.json_lines.lines import print_error, print_warning
 from kavka.cli.text.java_errors import log_line, spelt_together
-from kavka.cli.text.standard_streams import drop_output
+from kavka.cli.text.standard_streams import drop_output, watched_reader
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import AuthenticationFailed, KafkaError
@@ -111,7 +111,7 @@ class _Unprintable(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Print records until it is stopped; return 1 for wrong options or when no broker answers, 130 after Ctrl-C."""
+    """Print records until it is stopped; return 1 after a mistake, a refusal or without a broker, 130 after Ctrl-C."""
     return OPTIONS.run(arguments, _act)
 
 
@@ -121,8 +121,7 @@ def _act(given: Given) -> int:
         return asyncio.run(_Run(plan).run())
     except (InvalidSetting, _Unprintable, ConnectionError, AuthenticationFailed) as error:
         if isinstance(error, BrokenPipeError):
-            print("Unable to write to standard out, closing consumer.", file=sys.stderr)
-            return 0
+            return _without_reader(plan.is_json)
         if plan.is_json:
             return print_error(error)
         if isinstance(error, (ConnectionError, AuthenticationFailed)):
@@ -270,20 +269,22 @@ class _Run:
         await consumer.start()
         task = asyncio.current_task()
         assert task is not None
-        is_stopped = asyncio.Event()
+        ends: list[Callable[[], int]] = []
 
-        def terminate() -> None:
-            is_stopped.set()
+        def end(with_code: Callable[[], int]) -> None:
+            ends.append(with_code)
             task.cancel()
 
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, end, lambda: _TERMINATED)
         try:
             self._choose(consumer)
-            return await self._print_all(consumer)
+            with watched_reader(loop, lambda: end(lambda: _without_reader(self._plan.is_json))):
+                return await self._print_all(consumer)
         except asyncio.CancelledError:
-            if not is_stopped.is_set():
+            if not ends:
                 raise  # Ctrl-C
-            return _TERMINATED
+            return ends[0]()
         finally:
             await consumer.close()
             if self._plan.announces_end:
@@ -312,10 +313,7 @@ class _Run:
             consumer.seek(topic_partition, int(plan.offset))
 
     async def _print_all(self, consumer: Consumer) -> int:
-        """Print until enough has come, nothing comes any more, or a poll fails: Kafka counts all three as an end.
-
-        With JSON the third is a failure.
-        """
+        """Print until enough has come or nothing comes any more; 1 where a poll fails, which Kafka counts as an end."""
         plan = self._plan
         timeout_ms = _NO_TIMEOUT_MS if plan.timeout_ms is None else plan.timeout_ms
         while plan.max_messages is None or self._count < plan.max_messages:
@@ -338,7 +336,7 @@ class _Run:
         if self._plan.is_json:
             return print_error(error)
         _terminating(spelt_together(error))
-        return 0
+        return 1
 
     def _print_fetched(self, consumer: Consumer, fetched: Sequence[FetchedBatches]) -> None:
         """Print what a poll returned. Raise CorruptRecordError, _Unprintable, BrokenPipeError.
@@ -394,6 +392,16 @@ def _write(content: bytes) -> None:
     except BrokenPipeError:
         drop_output()
         raise
+
+
+def _without_reader(is_json: bool) -> int:
+    """Say that nothing reads our output any more, as Kafka's tool does, and return the exit code."""
+    text = "Unable to write to standard out, closing consumer."
+    if is_json:
+        print_warning(text)
+    else:
+        print(text, file=sys.stderr)
+    return 0
 
 
 def _terminating(cause: str) -> None:

@@ -42,6 +42,7 @@ _COLUMNS = (
 OPTIONS = OptionSet(
     "This tool is used to verify the consumer performance.",
     SERVERS,
+    Option("broker-list", "DEPRECATED, use --bootstrap-server instead.", "servers"),
     Option("topic", "REQUIRED: The topic to consume from.", "topic"),
     Option("messages", "REQUIRED: The number of messages to consume.", "count"),
     Option("num-records", "The same as --messages.", "count"),
@@ -104,7 +105,8 @@ def _act(given: Given) -> int:
 
 
 def _plan(given: Given) -> _Plan:
-    brokers = servers(given)
+    is_old = given.has("broker-list") and not given.has("bootstrap-server")
+    brokers = servers(Given({"bootstrap-server": given.all("broker-list")}) if is_old else given)
     given.require("topic")
     given.forbid("messages", ("num-records",))
     given.forbid("consumer.config", ("command-config",))

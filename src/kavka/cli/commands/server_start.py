@@ -37,7 +37,7 @@ log = logging.getLogger("kavka")
 
 MAX_WORKERS = 1_000
 
-_USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]...
+_USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]... | --version
 
 Without a file the broker serves 127.0.0.1:9092 and keeps its data in /tmp/kafka-logs.
 A port of 0 takes a free one; the line printed on standard output names it.
@@ -54,6 +54,11 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     if any(word in ("-h", "--help") for word in arguments):
         print(_USAGE)
+        return 0
+    if "--version" in arguments:
+        from kavka import __version__
+
+        print(__version__)
         return 0
     try:
         workers, others = _workers(arguments)

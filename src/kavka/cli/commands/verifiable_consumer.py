@@ -41,6 +41,7 @@ def _parser() -> ToolParser:
     add("--group-id", required=True, help="the group to read in")
     add("--group-instance-id", help="the name of a static member")
     add("--group-protocol", type=str.lower, choices=("classic",), default="classic", help="classic")
+    add("--group-remote-assignor", help="known for compatibility; classic groups have none")
     add("--max-messages", type=int, default=-1, help="read so many (default: -1, without end)")
     add("--session-timeout", type=int, default=30_000, help="in milliseconds (default: 30000)")
     add("--verbose", action="store_true", help="print each message")

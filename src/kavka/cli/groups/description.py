@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kavka.cli.admin.connection import FAILURES
 from kavka.cli.arguments.options import BadUsage, Given
 from kavka.cli.groups.tables import Column, print_error, print_note, show, table
 from kavka.cli.json_lines import shapes
-from kavka.cli.json_lines.lines import print_error as print_json_error
-from kavka.cli.json_lines.lines import print_rows
+from kavka.cli.json_lines.lines import error_object, print_failure, print_rows
 from kavka.cli.json_rows.groups import group_rows, member_rows, offset_rows, state_row
+from kavka.cli.text.standard_streams import is_output_failure
 from kavka.client.admin.admin import Admin
 from kavka.client.admin.groups import GroupDescription, GroupListing, MemberDescription
 from kavka.client.admin.records import OffsetSpec
@@ -17,7 +18,7 @@ from kavka.client.lag import Lag
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import ErrorCode, KafkaError
-from kavka.ids import TopicPartition
+from kavka.ids import BrokerId, TopicPartition
 
 _STATES = (
     "Reconciling",
@@ -38,10 +39,16 @@ async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> int:
     """Print the names of groups, with states and types if they are asked for."""
     states = _chosen(given, "state", _STATES, "state")
     types = _chosen(given, "type", _TYPES, "types")
-    listed = await consumer_groups(admin, states, types, timeout_ms)
+    silent: Silent = {}
+    listed = await consumer_groups(admin, states, types, timeout_ms, silent)
     if given.has("json"):
         print_rows(shapes.GROUP, group_rows(listed))
-        return 0
+    else:
+        _print_listed(given, listed)
+    return _failed(given, {_broker(broker): error for broker, error in silent.items()})
+
+
+def _print_listed(given: Given, listed: Sequence[GroupListing]) -> None:
     columns = [Column("GROUP", 25)]
     if given.has("type"):
         columns.append(Column("TYPE", 20))
@@ -49,13 +56,16 @@ async def list_groups(admin: Admin, given: Given, timeout_ms: int) -> int:
         columns.append(Column("STATE", 20))
     if len(columns) == 1:
         show("".join(f"{group.group_id}\n" for group in listed))
-        return 0
+        return
     cells = [
         {"GROUP": g.group_id, "TYPE": g.type.capitalize() or "Classic", "STATE": g.state}
         for g in listed
     ]
     show(table(columns, [[row[column.title] for column in columns] for row in cells]))
-    return 0
+
+
+Silent = dict[BrokerId, Exception]
+"""Brokers that did not list their groups, and why."""
 
 
 async def consumer_groups(
@@ -63,9 +73,16 @@ async def consumer_groups(
     states: Sequence[str] = (),
     types: Sequence[str] = (),
     timeout_ms: int | None = None,
+    silent: Silent | None = None,
 ) -> list[GroupListing]:
-    """Return the groups of consumers, sorted; groups of other protocols (Connect's) are left out."""
-    listed = await admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
+    """Return the groups of consumers, sorted; groups of other protocols (Connect's) are left out.
+
+    Raise where a broker fails. With `silent` it is put there, and the groups of the others are returned, if there are
+    others.
+    """
+    listed = await admin.list_groups(
+        states=states, types=types, timeout_ms=timeout_ms, failures=silent
+    )
     return sorted(group for group in listed if group.protocol_type in ("", "consumer"))
 
 
@@ -87,35 +104,81 @@ def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[st
 
 
 async def describe(admin: Admin, given: Given, timeout_ms: int) -> int:
-    """Print offsets, members or state of groups, a table for each; with JSON 1 if there is no such group."""
+    """Print offsets, members or state of groups, a table for each; with JSON 1 if there is no such group.
+
+    What cannot be described because a broker does not answer is a failure, after all the others.
+    """
+    silent: Silent = {}
     if given.has("all-groups"):
-        names = [group.group_id for group in await consumer_groups(admin, timeout_ms=timeout_ms)]
+        listed = await consumer_groups(admin, timeout_ms=timeout_ms, silent=silent)
+        names = [group.group_id for group in listed]
     else:
         names = sorted(set(given.all("group")))
+    failed: dict[str, Exception] = {_broker(broker): error for broker, error in silent.items()}
+    described = await admin.describe_groups(names, timeout_ms=timeout_ms)
+    for name, group in described.items():
+        try:
+            if isinstance(group, Exception):
+                raise group
+            await _describe_one(admin, name, group, given, timeout_ms, failed)
+        except FAILURES as error:
+            if is_output_failure(error) or len(names) == 1:
+                raise
+            failed[f"Group '{name}' was not described"] = error
+    return _failed(given, failed)
+
+
+async def _describe_one(
+    admin: Admin,
+    name: str,
+    group: GroupDescription,
+    given: Given,
+    timeout_ms: int,
+    failed: dict[str, Exception],
+) -> None:
+    """Print what is asked for of a group; what of it is not known is put into `failed`."""
     is_json = given.has("json")
-    unknown: list[KafkaError] = []
-    for name, group in (await admin.describe_groups(names, timeout_ms=timeout_ms)).items():
-        if isinstance(group, Exception):
-            raise group
-        if group.state == "Dead":
-            why = await _why_unknown(admin, name)
-            if is_json:
-                unknown.append(KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, why))
-            else:
-                print_error(why)
-        elif given.has("members"):
-            if is_json:
-                print_rows(shapes.GROUP_MEMBER, member_rows(group))
-            else:
-                _print_members(group, given.has("verbose"))
-        elif given.has("state"):
-            if is_json:
-                print_rows(shapes.GROUP_STATE, [state_row(group)])
-            else:
-                _print_group_state(group, given.has("verbose"))
+    if group.state == "Dead":
+        why = await _why_unknown(admin, name)
+        if is_json:
+            failed[why] = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+            return
+        print_error(why)
+        if given.has("members"):  # Kafka's tool prints its empty table
+            _print_members(group, given.has("verbose"))
+    elif given.has("members"):
+        if is_json:
+            print_rows(shapes.GROUP_MEMBER, member_rows(group))
         else:
-            await _print_offsets(admin, name, group, given, timeout_ms)
-    return print_json_error(unknown[0]) if unknown else 0
+            _print_members(group, given.has("verbose"))
+    elif given.has("state"):
+        if is_json:
+            print_rows(shapes.GROUP_STATE, [state_row(group)])
+        else:
+            _print_group_state(group, given.has("verbose"))
+    else:
+        await _print_offsets(admin, name, group, given, timeout_ms, failed)
+
+
+def _broker(broker_id: BrokerId) -> str:
+    return f"Broker {broker_id} did not list its groups"
+
+
+def _failed(given: Given, failed: Mapping[str, Exception]) -> int:
+    """Say what failed, on standard error, where no list of groups is read from, and return the exit code."""
+    if not failed:
+        return 0
+    said = {
+        what: what if what == getattr(error, "detail", None) else f"{what}: {error}"
+        for what, error in failed.items()
+    }
+    if not given.has("json"):
+        for text in said.values():
+            print_note(f"Error: {text}")
+        return 1
+    first, *others = failed
+    more = f" ({len(others)} more failed)" if others else ""
+    return print_failure(error_object(failed[first])["code"], said[first] + more)
 
 
 async def _why_unknown(admin: Admin, name: str) -> str:
@@ -140,18 +203,26 @@ def _print_state(group: GroupDescription) -> None:
 
 
 async def _print_offsets(
-    admin: Admin, name: str, group: GroupDescription, given: Given, timeout_ms: int
+    admin: Admin,
+    name: str,
+    group: GroupDescription,
+    given: Given,
+    timeout_ms: int,
+    failed: dict[str, Exception],
 ) -> None:
     committed = await admin.list_group_offsets(name, timeout_ms=timeout_ms)
     owned = [topic_partition for member in group.members for topic_partition in member.assignment]
     partitions = sorted({*committed, *owned})
     listed = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    ends = {
-        topic_partition: None if isinstance(end, KafkaError) else end.offset
-        for topic_partition, end in (await admin.list_offsets(listed) if listed else {}).items()
-    }
-    ends = {topic_partition: ends[topic_partition] for topic_partition in partitions}
-    lags = await _lags(admin, committed) if given.has("lag-seconds") else {}
+    found = await admin.list_offsets(listed, timeout_ms=timeout_ms) if listed else {}
+    ends: dict[TopicPartition, int | None] = {}
+    for topic_partition in partitions:
+        end = found[topic_partition]
+        ends[topic_partition] = None if isinstance(end, KafkaError) else end.offset
+        if isinstance(end, KafkaError) and end.retriable and end.code is not _NO_TOPIC:
+            failed[f"The end of {topic_partition} is not known"] = end
+    known = {each: offset for each, offset in committed.items() if ends[each] is not None}
+    lags = await _lags(admin, known, timeout_ms) if given.has("lag-seconds") else {}
     if given.has("json"):
         print_rows(shapes.GROUP_OFFSET, offset_rows(group, committed, ends, lags))
         return
@@ -175,17 +246,18 @@ async def _print_offsets(
     show("\n" + table(columns, rows))
 
 
+_NO_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+"""It was deleted after the group committed offsets of it."""
 _LAG_SECONDS_COLUMN = 6
 """Its place in a row: behind LAG."""
 
 
 async def _lags(
-    admin: Admin, committed: Mapping[TopicPartition, OffsetAndMetadata]
+    admin: Admin, committed: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int
 ) -> Mapping[TopicPartition, Lag | KafkaError]:
     """Return how far behind the committed offsets are."""
-    return await admin.lags(
-        {topic_partition: offset.offset for topic_partition, offset in committed.items()}
-    )
+    positions = {topic_partition: offset.offset for topic_partition, offset in committed.items()}
+    return await admin.lags(positions, timeout_ms=timeout_ms)
 
 
 def _seconds(lag: Lag | KafkaError | None) -> str:

@@ -125,19 +125,21 @@ async def _scope(admin: Admin, given: Given, group: str, timeout_ms: int) -> lis
 async def _planned(admin: Admin, given: Given, group: str, timeout_ms: int) -> Offsets:
     partitions = await _scope(admin, given, group, timeout_ms)
     if given.has("from-file"):
-        return await _from_file(admin, given, group)
+        return await _from_file(admin, given, group, timeout_ms)
     committed: Offsets = {}
     if given.has("to-current") or given.has("shift-by"):
-        found = await admin.list_group_offsets(group, partitions)
+        found = await admin.list_group_offsets(group, partitions, timeout_ms=timeout_ms)
         committed = {key: found[key].offset for key in partitions if key in found}
     try:
         if given.has("to-current"):
             # The logs of the others are not asked: a topic may be deleted, and its offsets exported.
             others = [key for key in partitions if key not in committed]
-            plans = await plan_reset(admin, others, ResetTo.LATEST)
+            plans = await plan_reset(admin, others, ResetTo.LATEST, timeout_ms=timeout_ms)
             return {**committed, **_new_offsets(given, plans)}
         to, value = _scenario(given)
-        plans = await plan_reset(admin, partitions, to, value, committed=committed)
+        plans = await plan_reset(
+            admin, partitions, to, value, committed=committed, timeout_ms=timeout_ms
+        )
     except NoCommittedOffset as error:
         raise BadUsage(
             f"Cannot shift offset for partition {error.topic_partition} since there is no current committed offset"
@@ -173,7 +175,7 @@ def _not_negative(at_ms: int) -> int:
     return at_ms
 
 
-async def _from_file(admin: Admin, given: Given, group: str) -> Offsets:
+async def _from_file(admin: Admin, given: Given, group: str, timeout_ms: int) -> Offsets:
     plan = read_plan(given.text("from-file"), given.all("group"))
     if group not in plan:
         if given.has("json"):
@@ -181,7 +183,7 @@ async def _from_file(admin: Admin, given: Given, group: str) -> Offsets:
         print_error(f"No reset plan for group {group} found")
         return {}
     try:
-        return _new_offsets(given, await plan_offsets(admin, plan[group]))
+        return _new_offsets(given, await plan_offsets(admin, plan[group], timeout_ms))
     except KafkaError as error:
         raise KafkaError(error.code) from None
 

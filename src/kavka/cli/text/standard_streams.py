@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import codecs
 import errno
+import fcntl
 import io
 import os
+import stat
 import sys
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio
 
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a write to standard output when the disk or its quota is full."""
@@ -77,3 +84,37 @@ def is_output_failure(error: BaseException) -> bool:
 def drop_output() -> None:
     """Discard what is left for standard output, which the interpreter would try to write again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def watched_reader(loop: asyncio.AbstractEventLoop, gone: Callable[[], object]) -> Iterator[None]:
+    """Call `gone` once when the other end of a pipe at standard output is closed, though nothing is written then.
+
+    Other kinds of output say it when they are written to.
+    """
+    number = _pipe_number()
+    if number is None:
+        yield
+        return
+
+    def call() -> None:
+        loop.remove_reader(number)
+        gone()
+
+    # It is never readable; without readers it is ready with an error.
+    loop.add_reader(number, call)
+    try:
+        yield
+    finally:
+        loop.remove_reader(number)
+
+
+def _pipe_number() -> int | None:
+    """Return the descriptor of standard output if that is the end of a pipe that can only be written to."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # it is a buffer in memory
+        return None
+    is_pipe = stat.S_ISFIFO(os.fstat(number).st_mode)
+    is_for_writing = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+    return number if is_pipe and is_for_writing else None

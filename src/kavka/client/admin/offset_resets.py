@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kavka.client.admin.records import OffsetSpec
 from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 
@@ -73,28 +74,31 @@ async def plan_reset(
     value: int = 0,
     *,
     committed: Offsets = MappingProxyType({}),
+    timeout_ms: int | None = None,
 ) -> list[PlannedReset]:
     """Return a plan for each partition, in their order. Nothing is set.
 
     `value` is a time in milliseconds since 1970, an offset, or a number of records, negative for back. `committed` are
-    the offsets of the group, for SHIFT. Raise NoCommittedOffset, and KafkaError, the first of a partition.
+    the offsets of the group, for SHIFT. Raise NoCommittedOffset, KafkaError, the first of a partition, and TimeoutError
+    when a leader does not answer.
     """
     chosen = list(partitions)
     if to is ResetTo.SHIFT:
         for topic_partition in chosen:
             if topic_partition not in committed:
                 raise NoCommittedOffset(topic_partition)
-        return await plan_offsets(admin, {key: committed[key] + value for key in chosen})
+        wanted: Offsets = {key: committed[key] + value for key in chosen}
+        return await plan_offsets(admin, wanted, timeout_ms)
     if to is ResetTo.OFFSET:
-        return await plan_offsets(admin, dict.fromkeys(chosen, value))
-    starts, ends = await _bounds(admin, chosen)
+        return await plan_offsets(admin, dict.fromkeys(chosen, value), timeout_ms)
+    starts, ends = await _bounds(admin, chosen, timeout_ms)
     match to:
         case ResetTo.EARLIEST:
-            wanted: Offsets = starts
+            wanted = starts
         case ResetTo.LATEST:
             wanted = ends
         case ResetTo.TIME:
-            wanted = await _listed(admin, chosen, value)
+            wanted = await _listed(admin, chosen, value, timeout_ms)
     plans = []
     for key in chosen:
         new, adjustment = wanted[key], Adjustment.NONE
@@ -104,9 +108,14 @@ async def plan_reset(
     return plans
 
 
-async def plan_offsets(admin: Admin, wanted: Offsets) -> list[PlannedReset]:
-    """Return a plan for each partition with an offset of its own, moved into what the log has. Raise KafkaError."""
-    starts, ends = await _bounds(admin, list(wanted))
+async def plan_offsets(
+    admin: Admin, wanted: Offsets, timeout_ms: int | None = None
+) -> list[PlannedReset]:
+    """Return a plan for each partition with an offset of its own, moved into what the log has.
+
+    Raise KafkaError, and TimeoutError when a leader does not answer.
+    """
+    starts, ends = await _bounds(admin, list(wanted), timeout_ms)
     return [moved_into_log(key, offset, starts[key], ends[key]) for key, offset in wanted.items()]
 
 
@@ -122,22 +131,25 @@ def moved_into_log(
 
 
 async def _bounds(
-    admin: Admin, partitions: list[TopicPartition]
+    admin: Admin, partitions: list[TopicPartition], timeout_ms: int | None
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     starts, ends = await asyncio.gather(
-        _listed(admin, partitions, OffsetSpec.EARLIEST),
-        _listed(admin, partitions, OffsetSpec.LATEST),
+        _listed(admin, partitions, OffsetSpec.EARLIEST, timeout_ms),
+        _listed(admin, partitions, OffsetSpec.LATEST, timeout_ms),
     )
     return starts, ends
 
 
 async def _listed(
-    admin: Admin, partitions: list[TopicPartition], spec: int
+    admin: Admin, partitions: list[TopicPartition], spec: int, timeout_ms: int | None
 ) -> dict[TopicPartition, int]:
     found = {}
     wanted = dict.fromkeys(partitions, spec)
-    for topic_partition, result in (await admin.list_offsets(wanted)).items() if wanted else ():
+    listed = await admin.list_offsets(wanted, timeout_ms=timeout_ms) if wanted else {}
+    for topic_partition, result in listed.items():
         if not isinstance(result, OffsetAndTimestamp):
+            if result.code is ErrorCode.REQUEST_TIMED_OUT:
+                raise TimeoutError(result.detail)
             raise result
         found[topic_partition] = result.offset
     return found
