@@ -446,6 +446,30 @@ def test_a_shard_does_not_serve_before_all_that_it_loaded_is_committed(run: Run)
     run(story, **SETTINGS, request__timeout__ms="50")
 
 
+def test_an_outcome_stands_whose_producer_has_gone_before_the_response(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await ready(served)
+        identity = await producer(served)
+        await add(served, identity, t=[0])
+        replica = await wait_for_follower(served)
+        other = await served.another()
+        asking = asyncio.create_task(end(other, identity))
+        connections = served.broker.dispatcher.connections
+        await until(lambda: any(state.waiting for state in connections.values()))
+        assert len(connections) == 2
+        other.peer.close()
+        with pytest.raises(ConnectionError):
+            await asking
+        await until(lambda: len(served.broker.dispatcher.connections) == 1)
+        for _ in range(TRIES):
+            catch_up(served, replica)
+            if (await state(served)).transaction_state == "CompleteCommit":
+                break
+        assert markers(served) == ["COMMIT"]
+
+    run(story, **SETTINGS)
+
+
 # The end of the broker
 
 
