@@ -62,7 +62,8 @@ def handle(
 ) -> Any:
     """Give one request with a batch for each of two partitions to the handler."""
     replica_manager: Any = SimpleNamespace(
-        find=lambda topic_partition: replicas[topic_partition.partition]
+        rounds=None,
+        find=lambda topic_partition: replicas[topic_partition.partition],
     )
     metadata: Any = SimpleNamespace()
     handler = produce.Handler(

@@ -38,7 +38,7 @@ def encode_fetched(
 ) -> EncodedResponse:
     """Return the frame, with its size; topics are named by id from version 13 on, by text in version 12.
 
-    `names_aborted` is false for a consumer that reads what is not committed: it is told of no transactions.
+    `names_aborted` is false for a consumer that reads what is not committed: the list of transactions is null then.
     """
     assert version >= FIRST_ENCODED, version
     aborted = 1 if names_aborted else 0

@@ -231,6 +231,7 @@ def test_records_that_the_disk_does_not_give_close_the_connection(
         assert len(response.records) > size
         if size < 20_000:  # longer ones are sent by the kernel
             monkeypatch.setattr(OsFile, "read_at", read_at)
+            monkeypatch.setattr(OsFile, "read_cached", read_at)
             with pytest.raises(ConnectionError):
                 await peer.send(fetch())
             monkeypatch.undo()

@@ -88,7 +88,10 @@ class LogRead:
         if found is None:
             return self._find is None
         if self._is_cached is None:
-            self.records = found.file.read_cached(found.length, found.position)
+            try:
+                self.records = found.file.read_cached(found.length, found.position)
+            except OSError:
+                return False  # who sends the range reports it
             self._is_cached = self.records is not None
         return self.records is not None
 
