@@ -93,7 +93,7 @@ class _Bench:
         return run
 
     def _growing(self) -> None:
-        records = 600_000 if self._quick else 3_000_000
+        records = 2_500_000 if self._quick else 6_000_000
         self.lines += backlog.growing(self._tools, self._brokers, records, self._rounds)
 
     def _backlog(self) -> None:
