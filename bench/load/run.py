@@ -1,4 +1,7 @@
-"""Measure sizes, backlogs and the floor: `make bench-load`, or `QUICK=1`, `ROUNDS=3`, `ONLY=floor make bench-load`."""
+"""Measure sizes, backlogs and the floor: `make bench-load`, or `QUICK=1`, `ROUNDS=3`, `ONLY=floor make bench-load`.
+
+The parts are `produce 10 B` to `produce 1 MB`, the same with `consume`, growing, backlog, floor and cold.
+"""
 
 from __future__ import annotations
 

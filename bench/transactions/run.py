@@ -1,4 +1,7 @@
-"""Measure transactions: `make bench-transactions`, with `QUICK=1`, `ROUNDS=3`, `ONLY='cost|small'` if less will do."""
+"""Measure transactions: `make bench-transactions`, with `QUICK=1`, `ROUNDS=3`, `ONLY='cost|small'` if less will do.
+
+The parts are cost, small, many, sink and latency.
+"""
 
 from __future__ import annotations
 
