@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-lake chaos-cluster fuzz librdkafka-tests bench bench-load bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-lake chaos-cluster fuzz librdkafka-tests bench bench-all bench-load bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -85,6 +85,10 @@ bench: ## side by side with Apache Kafka, and Spark's connector with ours
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat $(PY) -m apache.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 	$(PY) bench/spark.py --rounds $(or $(ROUNDS),$(if $(QUICK),1,5))
+
+bench-all: ## all of the benchmarks, one after the other, and the page from their results; TARGETS="bench bench-load" for some
+	@scripts/setup.sh test
+	PYTHONPATH=bench $(PY) bench/all.py $(TARGETS)
 
 bench-load: ## records of 10 B to 1 MB, a growing log, a backlog, the floor of broker CPU, a cold reader, beside Apache Kafka
 	@scripts/setup.sh test

@@ -104,13 +104,18 @@ def results() -> dict[str, Result]:
 
 
 def publish(path: Path) -> None:
-    """Put a result in the place of the published one. Raise ValueError for a quick run or an unknown benchmark."""
+    """Put a result in the place of the published one.
+
+    Raise ValueError for a quick run, fewer than three rounds or an unknown benchmark.
+    """
     result = json.loads(path.read_text(encoding="utf-8"))
     name = result.get("name")
     if name not in BENCHMARKS:
         raise ValueError(f"{path}: no benchmark of the page has the name {name!r}")
     if result.get("quick"):
         raise ValueError(f"{path}: a quick run is not published; run it without QUICK=1")
+    if result.get("rounds", 0) < 3:
+        raise ValueError(f"{path}: a median of fewer than three rounds is not published")
     (PUBLISHED / f"{name}.json").write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
 
 
@@ -160,7 +165,7 @@ def _conditions(result: Result) -> str:
     if "load" in result:
         parts.append(f"machine load {result['load']:.1f}")
     note = f" {result['note']}" if result.get("note") else ""
-    return "; ".join(parts) + f". Medians, with the range where there are three rounds.{note}"
+    return "; ".join(parts) + f". Medians, with the range of all samples.{note}"
 
 
 def ratio_of(line: Mapping[str, Any]) -> float | None:

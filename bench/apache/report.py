@@ -116,9 +116,9 @@ def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
 
 
 def _shown(samples: Sequence[float]) -> str:
-    """Return the median, and the spread when there is one."""
+    """Return the median, and the range where there is more than one sample."""
     median = statistics.median(samples)
-    if len(samples) < 3:
+    if len(samples) < 2:
         return _number(median)
     return f"{_number(median)} ({_number(min(samples))}-{_number(max(samples))})"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -23,7 +24,11 @@ S = TypeVar("S", bound=Speed)
 
 
 def parse_options(about: str | None) -> argparse.Namespace:
-    """Return the options of the command line: quick, rounds, only, directory."""
+    """Return the options of the command line: quick, rounds, only, directory.
+
+    From then on SIGTERM ends the run as Ctrl-C does: the brokers are stopped and their directories removed.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
     parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")

@@ -14,19 +14,19 @@ from kavka_compat.brokers import Broker
 from load.topics import SIDES, drop_page_cache, log_files, run_topic
 
 RECORD_BYTES = 1000
-_PARTS = 8
 _SEGMENTS: Mapping[str, str] = {"segment.bytes": str(64 << 20)}
 """Small ones, so that a log of gigabytes has as many as one of terabytes has with the default."""
 _ACKS = ("acks=1",)
 
 
 def growing(tools: PerfTools, brokers: dict[str, Broker], records: int, rounds: int) -> list[Line]:
-    """Produce to one topic in eight parts; return the rate of the first two, of the last two, and what is kept."""
+    """Produce to one topic; return the rate of its first and of its last quarter, and how much is kept."""
     first, last, kept = (_empty() for _ in range(3))
     for number in range(rounds + 1):
         for side in SIDES if number % 2 else reversed(SIDES):
-            speeds = _parts(tools, brokers[side], records // _PARTS)
-            ends = statistics.mean(speeds[:2]), statistics.mean(speeds[-2:])
+            speeds = _windows(tools, brokers[side], records)
+            quarter = len(speeds) // 4
+            ends = statistics.mean(speeds[:quarter]), statistics.mean(speeds[-quarter:])
             kind = f"round {number}" if number else "warm-up"
             shown = ", ".join(f"{speed:,.0f}" for speed in speeds)
             print_now(f"produce while the log grows, {side}, {kind}: {shown}/s")
@@ -42,12 +42,13 @@ def growing(tools: PerfTools, brokers: dict[str, Broker], records: int, rounds: 
     ]
 
 
-def _parts(tools: PerfTools, broker: Broker, records: int) -> list[float]:
+def _windows(tools: PerfTools, broker: Broker, records: int) -> list[float]:
+    """Return the rates of the windows behind the first, in which the client warms up."""
     with run_topic(broker, "growing", settings=_SEGMENTS) as topic:
-        return [
-            tools.produce(broker.bootstrap, topic, records, RECORD_BYTES, _ACKS)
-            for _ in range(_PARTS)
-        ]
+        found = tools.produce_by_window(broker.bootstrap, topic, records, RECORD_BYTES, _ACKS)
+    if len(found) < 5:
+        raise RuntimeError(f"{records} records took {len(found)} windows; let it send more")
+    return found[1:]
 
 
 def behind(tools: PerfTools, brokers: dict[str, Broker], records: int, rounds: int) -> list[Line]:

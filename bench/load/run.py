@@ -1,4 +1,7 @@
-"""Measure sizes, backlogs and the floor: `make bench-load`, or `QUICK=1`, `ROUNDS=3`, `ONLY=floor make bench-load`."""
+"""Measure sizes, backlogs and the floor: `make bench-load`, or `QUICK=1`, `ROUNDS=3`, `ONLY=floor make bench-load`.
+
+The parts are `produce 10 B` to `produce 1 MB`, the same with `consume`, growing, backlog, floor and cold.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class _Bench:
         return run
 
     def _growing(self) -> None:
-        records = 600_000 if self._quick else 3_000_000
+        records = 2_500_000 if self._quick else 6_000_000
         self.lines += backlog.growing(self._tools, self._brokers, records, self._rounds)
 
     def _backlog(self) -> None:

@@ -1,8 +1,10 @@
-"""Measure transactions: `make bench-transactions`, with `QUICK=1`, `ROUNDS=3`, `ONLY='cost|small'` if less will do."""
+"""Measure transactions: `make bench-transactions`, with `QUICK=1`, `ROUNDS=3`, `ONLY='cost|small'` if less will do.
+
+The parts are cost, small, many, sink and latency.
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import tempfile
@@ -12,6 +14,7 @@ from pathlib import Path
 from apache.drive import Driver
 from apache.report import Line, as_json, table
 from apache.results import write_results
+from apache.rounds import parse_options
 
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -24,7 +27,7 @@ Part = Callable[[], list[Line]]
 
 def main() -> None:
     """Run everything and print the table."""
-    options = _options()
+    options = parse_options(__doc__)
     rounds = options.rounds or (1 if options.quick else 5)
     kafka = ApacheKafka("4.1")
     with (
@@ -36,19 +39,6 @@ def main() -> None:
     path = write_results("transactions", rounds, options.quick, {"lines": as_json(lines)})
     load = os.getloadavg()[2]
     print(f"{rounds} rounds after warm-up, medians; machine load {load:.1f}; all samples: {path}")
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less of everything, one round")
-    parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")
-    parser.add_argument(
-        "--only", default="", help="parts whose name matches: cost, small, many, sink, latency"
-    )
-    parser.add_argument(
-        "--directory", help="where both keep their logs (default: the temporary directory)"
-    )
-    return parser.parse_args()
 
 
 class _Bench:

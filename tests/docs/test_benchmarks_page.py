@@ -31,6 +31,7 @@ def test_each_benchmark_has_a_published_result_or_the_page_says_that_it_has_none
     ("result", "sentence"),
     [
         ({"name": "apache", "quick": True}, "a quick run is not published"),
+        ({"name": "apache", "rounds": 2}, "a median of fewer than three rounds is not published"),
         ({"name": "other"}, "no benchmark of the page has the name 'other'"),
         ({}, "no benchmark of the page has the name None"),
     ],
@@ -49,3 +50,19 @@ def test_a_ratio_of_a_percentage_or_of_nothing_is_not_shown() -> None:
     assert ratio_of({"unit": "%", "apache": [2.0], "kavka": [4.0]}) is None
     assert ratio_of({"unit": "ms", "apache": [0.0], "kavka": [1.0]}) is None
     assert ratio_of({"unit": "ms", "apache": [1.0, 2.0, 9.0], "kavka": [4.0]}) == 2.0
+
+
+def test_the_median_of_two_samples_has_its_range() -> None:
+    line = {"name": "produce", "unit": "records/s", "apache": [1.0, 3.0], "kavka": [4.0]}
+    page = SCRIPT["page"]({"apache": {**_RUN, "lines": [{**line, "verdict": ""}]}})
+    assert "| produce | records/s | 2 (1-3) | 4 | 2.00 |  |" in page
+
+
+def test_processor_time_is_beside_that_of_the_loop_with_all_its_samples() -> None:
+    floor: dict[str, Any] = {"name": "produce 1 KB", "unit": "s per million"}
+    floor |= {"loop": [1.0, 2.0, 1.5], "apache": [6.0], "kavka": [3.0]}
+    page = SCRIPT["page"]({"load": {**_RUN, "lines": [], "floor": [floor]}})
+    assert "| produce 1 KB | s per million | 1.5 (1-2) | 6 | 3 | 4.00 | 2.00 |" in page
+
+
+_RUN = {"date": "2026-11-27", "rounds": 3, "machine": "x86-64"}
