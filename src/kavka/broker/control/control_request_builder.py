@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
@@ -37,11 +38,22 @@ _LEADER_DURING_DELETE: Final = -2
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
+LargeWork = Callable[[], AbstractContextManager[None]]
+"""Returns the context of work that makes very many objects; see `requests.full_collections`."""
+_LARGE: Final = 10_000
+"""Partitions from which on the building of a request is large work."""
+
+
 class ControlRequestBuilder:
     """Makes the requests to one broker."""
 
     def __init__(
-        self, machine: ControllerMachine, controller_id: int, listener: str, broker_epoch: int
+        self,
+        machine: ControllerMachine,
+        controller_id: int,
+        listener: str,
+        broker_epoch: int,
+        large_work: LargeWork = nullcontext,
     ) -> None:
         """Build requests of a controller; `listener` is the one by which followers reach leaders."""
         self._state: ClusterState = machine.state
@@ -49,6 +61,7 @@ class ControlRequestBuilder:
         self._controller_id = controller_id
         self._controller_epoch = machine.epoch
         self._broker_epoch = broker_epoch
+        self._large_work = large_work
 
     def _signed(self, request: T) -> T:
         """Return the header: controller id and epoch, and broker epoch."""
@@ -66,7 +79,9 @@ class ControlRequestBuilder:
             if request.topic_states:
                 yield request
         if pending.metadata:
-            yield self.update_metadata(pending.metadata, {})
+            with self._large_work() if len(pending.metadata) >= _LARGE else nullcontext():
+                shown = self.update_metadata(pending.metadata, {})
+            yield shown
         if pending.stops:
             yield self.stop_replica(pending)
 
