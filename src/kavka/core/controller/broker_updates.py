@@ -168,7 +168,10 @@ class Outbox:
         if self.unpublished.withholds(topic_partition):
             return  # its publication sends the state of that time
         for broker in live_brokers:
-            self._of(broker).metadata.add(topic_partition)
+            pending = self._pending.get(broker)
+            if pending is None:
+                pending = self._of(broker)
+            pending.metadata.add(topic_partition)
 
     def take(self, broker: int) -> PendingUpdates | None:
         """Return and remove the pending updates of a broker; None when there are none."""

@@ -57,7 +57,7 @@ class PartitionSet:
 
     def add(self, topic_partition: TopicPartition) -> None:
         """Add a partition."""
-        if topic_partition not in self._shared.members:
+        if self._shared is _NONE or topic_partition not in self._shared.members:
             self._own[topic_partition] = None
 
     def discard(self, topic_partition: TopicPartition) -> None:
