@@ -3,9 +3,10 @@
     python bench/scale.py --points 10x1000,30x10000,100x100000 --json FILE --plot FILE
 
 Nothing is sent: the controller's own parts (the reading of the registry, the machine, the writer, the builder of
-control requests) work in one process on a registry in memory, whose responses take `--rtt-ms` of virtual time. So CPU
-times, counts and sizes are those of a real controller; seconds of virtual time are what the round trips to the
-registry take, without CPU. The reading includes what the virtual loop itself costs.
+control requests) work in one process on a registry in memory, whose responses take `--rtt-ms` of virtual time. Full
+collections of garbage are put off as in a broker. So CPU times, counts and sizes are those of a real controller;
+seconds of virtual time are what the round trips to the registry take, without CPU. The reading includes what the
+virtual loop itself costs.
 
     failover   a new controller reads everything, and every broker is sent everything
     death      one broker dies: elections, writes, updates of all others
@@ -40,6 +41,8 @@ from kavka.broker.control.watched_registry import WatchedRegistry
 from kavka.broker.metadata.cache import LiveBroker as KnownBroker
 from kavka.broker.metadata.cache import MetadataCache
 from kavka.broker.metadata.encoded_topics import EncodedTopics, Form, pieces
+from kavka.broker.requests.full_collections import FullCollections
+from kavka.broker.requests.memory import RequestMemory
 from kavka.core.controller.broker_updates import BrokerUpdate
 from kavka.core.controller.events import (
     AlterPartitionRequested,
@@ -68,6 +71,8 @@ PARTITIONS_OF_A_TOPIC = 10
 LISTENER = "PLAINTEXT"
 _ORDERS = 500
 _STAT = Stat(1, 1, 0, 0, 0, 0, 0, 0, 0, 1)
+_LINEAR = 1.1
+"""The exponent above which growth is taken for faster than linear: the noise of CPU times is some percent."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -171,18 +176,21 @@ class Controller:
         self.registry = registry  # a MemoryRegistry: it has what these parts call, and no more
         self._watch = watch
         self._sample = sample
+        self._memory = RequestMemory(0)
+        self._memory.watch(FullCollections().large_requests)
         self.writer = RegistryWriter(self.registry, 1)
         self.machine = ControllerMachine(2, Snapshot(), ControllerSettings())
 
     async def elect(self) -> None:
         """Read everything and send every broker everything."""
         figures, resident = self._watch.figures, resident_bytes()
-        with self._watch.measured("failover: read", has_round_trips=True):
-            snapshot = await self._read()
-        figures["failover: reads"] = self.registry.reads
-        with self._watch.measured("failover: decide", has_round_trips=True):
-            self.machine = ControllerMachine(2, snapshot, ControllerSettings())
-            await self.handle(Elected())
+        with self._memory.large_work():
+            with self._watch.measured("failover: read", has_round_trips=True):
+                snapshot = await self._read()
+            figures["failover: reads"] = self.registry.reads
+            with self._watch.measured("failover: decide", has_round_trips=True):
+                self.machine = ControllerMachine(2, snapshot, ControllerSettings())
+                await self.handle(Elected())
         figures["failover: memory MiB"] = round((resident_bytes() - resident) / 2**20, 1)
         self.send("failover")
 
@@ -219,7 +227,7 @@ class Controller:
             pending = self.machine.outbox.take(broker)
             if pending is None or place >= self._sample:
                 continue
-            builder = ControlRequestBuilder(self.machine, 0, LISTENER, 1)
+            builder = ControlRequestBuilder(self.machine, 0, LISTENER, 1, self._memory.large_work)
             started_s = time.process_time()
             totals: dict[str, int] = {}
             for request in builder.requests(pending):
@@ -326,7 +334,26 @@ def measure(brokers: int, partitions: int, rtt_s: float, sample: int) -> dict[st
 
     loop.run(scenario())
     loop.close()
-    return {"brokers": brokers, "partitions": partitions, **watch.figures}
+    return {
+        "brokers": brokers,
+        "partitions": partitions,
+        **watch.figures,
+        **computed(brokers, watch),
+    }
+
+
+def computed(brokers: int, watch: Stopwatch) -> dict[str, float]:
+    """Return what follows for all brokers: until when the last one is sent its requests, and the bytes."""
+    figures, found = watch.figures, dict[str, float]()
+    for name, others in (("failover", brokers), ("death", brokers - 1)):
+        build_s = figures[f"{name}: build cpu s per broker"] * others
+        parts = ("read cpu", "read virtual", "decide cpu", "decide virtual")
+        before_s = sum(figures.get(f"{name}: {part} s", 0) for part in parts)
+        found[f"{name}: computed build cpu s of all brokers"] = round(build_s, 3)
+        found[f"{name}: computed s until the last broker"] = round(before_s + build_s, 3)
+        sent = figures[f"{name}: UpdateMetadata bytes per broker"]
+        found[f"{name}: computed UpdateMetadata MB to all"] = round(sent * others / 1e6, 1)
+    return found
 
 
 def resident_bytes() -> int:
@@ -410,13 +437,23 @@ def plot(points: Sequence[dict[str, float]]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
+def faster_than_linear(points: Sequence[dict[str, float]]) -> list[str]:
+    """Return the figures that grow faster than the partitions, the fastest first."""
+    exponents = growth(points)
+    rates = [name for name in exponents if " per cpu s" not in name]
+    return sorted(
+        (name for name in rates if exponents[name] > _LINEAR), key=lambda name: -exponents[name]
+    )
+
+
 def report(points: Sequence[dict[str, float]]) -> Iterator[str]:
     """Yield a line for each figure: its values, and the exponent of its growth."""
     exponents = growth(points)
     for name in points[0]:
         values = "  ".join(f"{point.get(name, 0):>12,.6g}" for point in points)
         exponent = f"  ^{exponents[name]}" if name in exponents else ""
-        yield f"{name:<44}{values}{exponent}"
+        yield f"{name:<48}{values}{exponent}"
+    yield "faster than the partitions: " + (", ".join(faster_than_linear(points)) or "nothing")
 
 
 def _point(text: str) -> tuple[int, int]:
@@ -451,6 +488,7 @@ def main() -> None:
             "sampled brokers": given.sample,
             "points": found,
             "growth": growth(found),
+            "faster than linear": faster_than_linear(found),
         }
         given.json.write_text(json.dumps(facts, indent=1) + "\n")
     if given.plot is not None:

@@ -1,5 +1,7 @@
 """An application of PySpark: it counts words of a topic into another one."""
 
+import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +23,8 @@ def count_words(spark: SparkSession, options: dict[str, Any], lines: str, counts
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    # Spark takes the `python3` of the path, which is another one where the environment is not activated.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = SparkSession.builder.master("local[1]").appName("count words").getOrCreate()
     session.conf.set("spark.sql.shuffle.partitions", 1)
     yield session

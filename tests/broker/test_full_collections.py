@@ -78,6 +78,41 @@ def test_a_large_request_causes_full_collections_unless_they_are_put_off(
     assert (in_work.count(2) == 0) == are_put_off
 
 
+def test_other_large_work_is_as_a_large_request() -> None:
+    async def story() -> None:
+        memory, notified = RequestMemory(100), list[bool]()
+        memory.watch(notified.append)
+        with memory.large_work(), memory.large_work():
+            await memory.take(100)
+            assert notified == [True]
+        assert notified == [True]
+        memory.give(100)
+        assert notified == [True, False]
+        with memory.large_work():
+            await memory.take(100)  # there is room
+            memory.give(100)
+        with pytest.raises(ZeroDivisionError), memory.large_work():
+            raise ZeroDivisionError
+        assert notified == [True, False] * 3
+
+    asyncio.run(story())
+
+
+def test_a_new_controller_takes_in_the_cluster_as_large_work(run: Run) -> None:
+    async def story(served: Served) -> None:
+        await served.create("t", 1)
+        notified: list[bool] = []
+        served.broker.dispatcher.watch_large_requests(notified.append)
+        controller = served.broker.controller
+        await controller._on_controller_resignation()
+        elected = controller._elected
+        assert elected is not None
+        await controller._on_controller_failover(elected, ())
+        assert notified == [True, False]
+
+    run(story)
+
+
 def test_a_large_request_that_waits_for_its_client_does_not_put_them_off(run: Run) -> None:
     async def story(served: Served) -> None:
         await served.create("t", 1)

@@ -58,10 +58,30 @@ def test_the_controllers_table_is_that_of_the_published_run() -> None:
     assert head in PAGE
     for figure, places in (
         ("failover: read cpu s", 2),
+        ("failover: reads", 0),
         ("failover: decide cpu s", 2),
+        ("failover: memory MiB", 0),
         ("failover: build cpu s per broker", 3),
+        ("failover: computed s until the last broker", 2),
+        ("failover: computed UpdateMetadata MB to all", 1),
+        ("death: states written", 0),
         ("death: decide cpu s", 3),
         ("death: build cpu s per broker", 3),
+        ("death: computed s until the last broker", 2),
+        ("in-sync: orders per cpu s", 0),
+        ("creation: topics per cpu s", 0),
+        ("client: taken in by a broker cpu s", 3),
     ):
-        row = " | ".join(f"{point[figure]:.{places}f}" for point in points)
+        row = " | ".join(f"{point[figure]:,.{places}f}" for point in points)
         assert f"| {row} |" in PAGE, figure
+
+
+def test_what_the_page_names_as_faster_than_the_cluster_is_all_that_is() -> None:
+    found = published("scale")
+    assert {name.partition(":")[0] for name in found["faster than linear"]} == {"failover"}
+    assert all("computed" in name for name in found["faster than linear"])
+    last = found["points"][-1]
+    waits_s = last["failover: computed s until the last broker"]
+    assert f"the last of them waits {waits_s:.0f} s" in PAGE
+    assert f"{last['failover: computed UpdateMetadata MB to all']:.0f} MB are sent" in PAGE
+    assert f"{last['failover: memory MiB']:.0f} MiB in place of" in PAGE

@@ -47,7 +47,6 @@ def test_the_test_of_a_spark_application_passes(tmp_path: Path) -> None:
     printed = subprocess.run(
         [sys.executable, "-m", "pytest", *alone, str(test)],
         cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         timeout=200,

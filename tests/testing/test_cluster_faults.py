@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
+from kavka.client import TopicPartition
 from kavka.client.blocking import Consumer, Producer
 from kavka.errors import KafkaError
 from kavka.testing import Cluster, StartCluster, Topic
@@ -80,6 +81,28 @@ def test_a_fault_of_one_topic_leaves_others_alone(broker: Cluster, topic: Topic)
         fault.remove()
         writing.send(topic.name, b"b")
     assert (topic.values(), other.values()) == ([b"b"], [b"a"])
+
+
+def test_a_fault_of_one_group_or_transactional_id_leaves_others_alone(
+    broker: Cluster, topic: Topic
+) -> None:
+    commits = broker.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED", group="failing")
+    ends = broker.fail("EndTxn", "INVALID_TXN_STATE", transactional_id="failing")
+    for name in ("working", "failing"):
+        with producer(broker, transactional_id=name) as writing:
+            writing.init_transactions()
+            writing.begin_transaction()
+            writing.send(topic.name, name.encode())
+            with pytest.raises(KafkaError) if name == "failing" else nullcontext():
+                writing.commit_transaction()
+        with (
+            Consumer({**broker.client_settings("kavka"), "group.id": name}) as consumer,
+            pytest.raises(KafkaError) if name == "failing" else nullcontext(),
+        ):
+            consumer.commit({TopicPartition(topic.name, 0): 1})
+    assert (commits.hits, ends.hits) == (1, 1)
+    assert (topic.committed("working"), topic.committed("failing")) == ({0: 1}, {})
+    assert topic.values() == [b"working"]
 
 
 @pytest.mark.parametrize("of_topic", [False, True])
@@ -155,10 +178,14 @@ def test_what_a_fault_cannot_be_is_refused(broker: Cluster, topic: Topic) -> Non
         broker.delay("Write", 1)
     with pytest.raises(ValueError, match="'BROKEN' is no error code"):
         broker.fail("Produce", "BROKEN")
-    with pytest.raises(ValueError, match="cannot be for one topic"):
+    with pytest.raises(ValueError, match="topic=: requests of Heartbeat name none"):
         broker.hang("Heartbeat", topic=topic)
+    with pytest.raises(TypeError, match="fail: 'time' chooses no requests; these do: times, after"):
+        broker.fail("Produce", "UNKNOWN_SERVER_ERROR", time=2)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="there is no broker 2, only"):
         broker.kill(2)
+    with pytest.raises(ValueError, match="there is no broker 2, only"):
+        broker.cut(1, 2)
     with pytest.raises(RuntimeError, match="broker 1 runs already"):
         broker.start()
 

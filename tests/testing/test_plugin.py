@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kavka.storage.directory.log_directory import LOCK_FILE
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.testing import NotInTime, running_cluster, wait_for
 from kavka.testing.hosted_cluster import HostedCluster
 from kavka.testing.secured import SecurityOptions
@@ -139,6 +141,78 @@ def test_options_and_the_ini_file_have_effect(pytester: pytest.Pytester) -> None
     pytester.runpytest(*words).assert_outcomes(passed=2)
     # What the first run wrote was there for the second.
     assert len(list((pytester.path / "data").rglob("kept-*-0"))) == 2
+
+
+WRONG = """
+import pytest
+
+@pytest.mark.kavka_cluster(2)
+def test_without_a_name(kavka_cluster):
+    pass
+
+@pytest.mark.kavka_cluster(broker=2)
+def test_with_a_wrong_name(kavka_cluster):
+    pass
+
+def test_started_with_a_wrong_name(kavka_start):
+    kavka_start(settings={}, folder="shared")
+"""
+
+
+def test_arguments_of_a_cluster_that_there_are_not_are_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(WRONG)
+    result = pytester.runpytest(*ALONE)
+    result.assert_outcomes(errors=2, failed=1)
+    for words in (
+        "kavka_cluster: give 2 by its name, as in brokers=3",
+        "kavka_cluster: no argument 'broker'; these are: brokers, settings, users, *",
+        "kavka_start: no argument 'folder'; these are: brokers, settings, users, *",
+    ):
+        result.stdout.fnmatch_lines([f"E  *TypeError: {words}"])
+
+
+@pytest.mark.slow
+def test_a_conftest_chooses_what_the_shared_broker_is(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kavka_session_broker(kavka_start):
+            with kavka_start(brokers=2, settings={"num.partitions": 3}) as cluster:
+                yield cluster
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_its_settings_hold(kavka_broker):
+            assert len(kavka_broker.topic("t", partitions=-1).end_offsets()) == 3
+            kavka_broker.kill(2)
+
+        def test_it_is_whole_again(kavka_broker, kavka_topic):
+            assert kavka_broker.running == [1, 2]
+            assert kavka_topic.send("a") == 0
+        """
+    )
+    pytester.runpytest(*ALONE).assert_outcomes(passed=2)
+
+
+def test_a_directory_of_another_run_is_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    pytester.makepyfile("def test_broker(kavka_broker): pass")
+    directory = pytester.path / "data" / "shared" / "broker-1"
+    directory.mkdir(parents=True)
+    lock = OsDisk().lock(str(directory / LOCK_FILE))
+    try:
+        result = pytester.runpytest(*ALONE, "--kavka-dir=data")
+    finally:
+        lock.release()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["E  *RuntimeError: --kavka-dir=data: another run of pytest uses it"]
+    )
 
 
 @pytest.mark.parametrize(

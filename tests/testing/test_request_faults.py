@@ -14,7 +14,8 @@ from kavka.testing.request_faults import (
     RequestFaults,
     api_named,
     code_named,
-    topics_of,
+    names_in,
+    names_some,
 )
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import encode
@@ -24,6 +25,9 @@ from kavka.wire.messages.describe_configs import (
     DescribeConfigsRequestResource,
 )
 from kavka.wire.messages.fetch import FetchRequest, FetchRequestTopic
+from kavka.wire.messages.find_coordinator import FindCoordinatorRequest
+from kavka.wire.messages.join_group import JoinGroupRequest
+from kavka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kavka.wire.refusals import can_be_refused, refusal
 from support.access_requests import access_requests, errors_in
 
@@ -40,7 +44,7 @@ def fault(number: int = 1, **options: Any) -> RequestFault:
 
 
 def met(table: RequestFaults, *topics: str, client_id: str | None = None) -> int | None:
-    found = table.meet(ApiKey.PRODUCE, client_id, lambda: topics)
+    found = table.meet(ApiKey.PRODUCE, client_id, lambda _: topics)
     return None if found is None else found.fault_id
 
 
@@ -56,8 +60,8 @@ def test_the_first_fault_that_fits_is_met_and_the_next_when_it_has_ended() -> No
 
 
 def test_a_fault_is_for_its_api_its_topic_and_its_client() -> None:
-    table = faults(fault(1, topic="a"), fault(2, client_id="app"))
-    assert table.meet(ApiKey.FETCH, "app", lambda: ["a"]) is None
+    table = faults(fault(1, named={"topic": "a"}), fault(2, client_id="app"))
+    assert table.meet(ApiKey.FETCH, "app", lambda _: ["a"]) is None
     assert met(table, "b", "a") == 1
     assert met(table, "b", client_id="app") == 2
     assert met(table, "b", client_id="other") is None
@@ -89,7 +93,47 @@ def test_topics_may_be_named_by_id() -> None:
     request = FetchRequest(
         topics=[FetchRequestTopic(topic="a"), FetchRequestTopic(topic_id=b"b" * 16)]
     )
-    assert topics_of(ApiKey.FETCH, request, {b"b" * 16: "b"}.get) == ["a", "b"]
+    assert names_in("topic", ApiKey.FETCH, request, {b"b" * 16: "b"}.get) == ["a", "b"]
+
+
+def none(_: object) -> None:
+    return None
+
+
+NAMING_GROUP_G = [
+    (ApiKey.JOIN_GROUP, JoinGroupRequest(group_id="g")),
+    (ApiKey.OFFSET_FETCH, OffsetFetchRequest(group_id="g")),
+    (ApiKey.OFFSET_FETCH, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])),
+    (ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key="g")),
+    (ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=["g"])),
+]
+
+
+@pytest.mark.parametrize(("key", "request_"), NAMING_GROUP_G)
+def test_groups_of_requests_are_known(key: ApiKey, request_: Any) -> None:
+    assert [name for name in names_in("group", key, request_, none) if name] == ["g"]
+
+
+def test_a_coordinator_is_of_a_group_or_of_a_transactional_id() -> None:
+    key, request = ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key="a", key_type=1)
+    assert "a" in names_in("transactional_id", key, request, none)
+    assert names_in("group", key, request, none) == []
+
+
+def test_a_request_names_all_that_a_fault_is_for() -> None:
+    table = faults(fault(1, named={"topic": "t", "transactional_id": "x"}))
+    names = {"topic": ["t"], "transactional_id": ["y"]}
+    assert table.meet(ApiKey.PRODUCE, None, names.__getitem__) is None
+    names["transactional_id"] = ["x"]
+    assert table.meet(ApiKey.PRODUCE, None, names.__getitem__)
+
+
+@pytest.mark.parametrize("key", SUPPORTED_APIS)
+@pytest.mark.parametrize("kind", ["topic", "group", "transactional_id"])
+def test_names_of_each_request_can_be_looked_for(key: ApiKey, kind: str) -> None:
+    if names_some(kind, key):
+        for request in access_requests(key, APIS[key].max_version, bytes(16)):
+            names_in(kind, key, request, none)
 
 
 REFUSED = [ApiKey(key) for key in APIS if can_be_refused(ApiKey(key))]

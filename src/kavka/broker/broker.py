@@ -172,6 +172,7 @@ class Broker:
             was_clean=lambda: self.replica_manager.was_clean,
             is_registered=lambda: self.membership.is_registered,
             has_failed=self.failed.done,
+            large_work=lambda: self.dispatcher.large_work(),
         )
         self.topics = Topics(context, self.controller, self._internal_topic)
         self.quotas = QuotaManager(context, lambda quota: self.dispatcher.set_quota(quota))

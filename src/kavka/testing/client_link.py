@@ -18,7 +18,7 @@ from typing import Any
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import BufferedProtocol
 from kavka.testing.paced_output import PacedOutput
-from kavka.testing.request_faults import FaultKind, RequestFault, RequestFaults, topics_of
+from kavka.testing.request_faults import FaultKind, RequestFault, RequestFaults, names_in
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame, decode
 from kavka.wire.frame import RequestHeader, decode_request_header, encode_response
@@ -224,7 +224,7 @@ class ClientLink(asyncio.BufferedProtocol):
             self._decode(first)
             if not self._needs_whole_fetch(first):
                 first.fault = links.faults.meet(
-                    key, first.header.client_id, lambda: self._topics(first)
+                    key, first.header.client_id, lambda kind: self._names(kind, first)
                 )
         first.due = now + (first.fault.delay_s if first.fault else 0.0)
         if links.is_paced:
@@ -248,10 +248,10 @@ class ClientLink(asyncio.BufferedProtocol):
             except CorruptFrame:
                 return
 
-    def _topics(self, first: _First) -> list[str | None]:
+    def _names(self, kind: str, first: _First) -> list[str | None]:
         if first.request is None:
             return []
-        return topics_of(first.key, first.request, self._links.name_of)
+        return names_in(kind, first.key, first.request, self._links.name_of)
 
     def _needs_whole_fetch(self, first: _First) -> bool:
         """End a fetch session whose request names no partition, so that the next one names them; return whether."""

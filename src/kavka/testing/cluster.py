@@ -26,6 +26,22 @@ class SecurityArguments(TypedDict, total=False):
     authorization: bool
 
 
+class Which(TypedDict, total=False):
+    """The requests that meet a fault: all of an API that fit everything given here."""
+
+    times: int | None
+    """So many of them."""
+    after: int
+    """Not the first ones, so many."""
+    topic: Topic | str | None
+    """Those that name it."""
+    group: str | None
+    transactional_id: str | None
+    client_id: str | None
+    broker: int | None
+    """Those to the broker of this number."""
+
+
 class Cluster:
     """Brokers 1, 2, ... All calls return when their effect is complete; a fault ends with the test, at the latest."""
 
@@ -229,47 +245,50 @@ class Cluster:
 
     # -- faults of requests
 
-    def delay(self, api: str, seconds: float, **which: Any) -> Fault:
+    def delay(self, api: str, seconds: float, **which: Unpack[Which]) -> Fault:
         """Let requests of an API reach the broker later, with all that follows on their connections.
 
-        `which`, here and below: `times` (of the requests that fit, this many), `after` (not the first ones), `topic`,
-        `client_id`, `broker` (its number; all by default).
+        `which`, here and below, chooses among them: see `Which`.
         """
-        return self._fault("delay", api, delay_s=float(seconds), **which)
+        return self._fault("delay", api, which, delay_s=float(seconds))
 
-    def fail(self, api: str, code: str | int, **which: Any) -> Fault:
+    def fail(self, api: str, code: str | int, **which: Unpack[Which]) -> Fault:
         """Answer requests with an error code, by Kafka's name or number; the broker does not get them."""
-        return self._fault("fail", api, code=code, **which)
+        return self._fault("fail", api, which, code=code)
 
-    def drop_request(self, api: str, **which: Any) -> Fault:
+    def drop_request(self, api: str, **which: Unpack[Which]) -> Fault:
         """Break the connection before the broker gets the request."""
-        return self._fault("drop_request", api, **which)
+        return self._fault("drop_request", api, which)
 
-    def drop_response(self, api: str, **which: Any) -> Fault:
+    def drop_response(self, api: str, **which: Unpack[Which]) -> Fault:
         """Break the connection after the broker has carried the request out, before its response."""
-        return self._fault("drop_response", api, **which)
+        return self._fault("drop_response", api, which)
 
-    def hang(self, api: str, **which: Any) -> Fault:
+    def hang(self, api: str, **which: Unpack[Which]) -> Fault:
         """Never answer, on a connection that stays open; when the fault ends, the connection breaks."""
-        return self._fault("hang", api, **which)
+        return self._fault("hang", api, which)
 
     def _fault(
         self,
         kind: str,
         api: str,
-        *,
-        times: int | None = None,
-        after: int = 0,
-        topic: Topic | str | None = None,
-        client_id: str | None = None,
-        broker: int | None = None,
+        which: Which,
         **options: Any,
     ) -> Fault:
+        unknown = sorted(which.keys() - Which.__annotations__.keys())
+        if unknown:
+            known = ", ".join(Which.__annotations__)
+            raise TypeError(f"{kind}: {unknown[0]!r} chooses no requests; these do: {known}")
         self._fault_count += 1
         number = self._fault_count
-        options |= {"times": times, "after": after, "client_id": client_id}
-        options["topic"] = None if topic is None else str(topic)
-        self._change("add_fault", number, broker, kind, api, **options)
+        options |= {name: which.get(name) for name in ("times", "client_id")}
+        options["after"] = which.get("after", 0)
+        options["named"] = {
+            name: str(which[name])
+            for name in ("topic", "group", "transactional_id")
+            if which.get(name) is not None
+        }
+        self._change("add_fault", number, which.get("broker"), kind, api, **options)
         return Fault(
             f"{kind} of {api}",
             lambda: self._ask("remove_fault", number),

@@ -16,14 +16,14 @@ from typing import Any
 from kavka.ids import TopicPartition
 from kavka.testing.client_link import ClientLinks
 from kavka.testing.hosted_clients import HostedClients
-from kavka.testing.local_cluster import LocalCluster, Member
+from kavka.testing.local_cluster import REGISTRY, LocalCluster, Member
 from kavka.testing.ports import ReservedPort
 from kavka.testing.request_faults import (
     FaultKind,
     RequestFault,
     api_named,
     code_named,
-    names_topics,
+    names_some,
 )
 from kavka.testing.secured import Secured, SecurityOptions
 
@@ -172,6 +172,13 @@ class HostedCluster(LocalCluster):
         self.member(number)
         super().resume(number)
 
+    def cut(self, first: int, second: int, *, one_way: bool = False) -> None:
+        """Cut the network between two. Raise ValueError for a number that there is not."""
+        for number in (first, second):
+            if number != REGISTRY:
+                self._require_number(number)
+        super().cut(first, second, one_way=one_way)
+
     def running_brokers(self) -> list[int]:
         """Return the brokers that are alive."""
         return self.running
@@ -196,8 +203,9 @@ class HostedCluster(LocalCluster):
         code = options.pop("code", None)
         if code is not None:
             options["code"] = code_named(code, key)
-        if options.get("topic") is not None and not names_topics(key):
-            raise ValueError(f"a fault of {api} cannot be for one topic: its requests name none")
+        for name in options["named"]:
+            if not names_some(name, key):
+                raise ValueError(f"{name}=: requests of {api} name none")
         for number in self._chosen(broker):
             fault = RequestFault(fault_id, key, what, **options)
             self._client_links[number].faults.add(fault)

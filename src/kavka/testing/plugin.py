@@ -11,18 +11,34 @@ Runs of pytest that use none of the fixtures pay for the import of this module, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
-    from kavka.testing.cluster import Cluster
+    from typing import Unpack
+
+    from kavka.testing.cluster import Cluster, SecurityArguments
     from kavka.testing.topic import Topic
 
-StartCluster = Callable[..., "Cluster"]
-"""The type of the fixture `kavka_start`."""
+
+class StartCluster(Protocol):
+    """The type of the fixture `kavka_start`."""
+
+    def __call__(
+        self,
+        *,
+        brokers: int = 1,
+        settings: Mapping[str, object] | None = None,
+        **security: Unpack[SecurityArguments],
+    ) -> Cluster:
+        """Start a cluster; its caller closes it, by `with` or `close`."""
+        ...
+
+
+_ARGUMENTS = ("brokers", "settings", "users", "tls", "client_certificates", "authorization")
 
 _FIXTURES = frozenset({"kavka_session_broker", "kavka_start"})
 """The fixtures on which all others stand."""
@@ -184,9 +200,18 @@ class Runtime:
         self._count += 1
         path = self.directory / (folder or f"cluster-{self._count}")
         settings = {**self.options.settings, **(options.pop("settings", None) or {})}
-        cluster = Cluster(self.host, path, settings=settings, **options)
+        try:
+            cluster = Cluster(self.host, path, settings=settings, **options)
+        except BlockingIOError as error:
+            given = self.options.directory
+            raise RuntimeError(f"--kavka-dir={given}: another run of pytest uses it") from error
         self.open.append(cluster)
         return cluster
+
+    def start_named(self, **options: Any) -> Cluster:
+        """Start a cluster as a test says. Raise TypeError for an argument that there is not."""
+        _require_arguments("kavka_start", (), options)
+        return self.start(**options)
 
     def shared_broker(self) -> Cluster:
         """Return the broker that tests share; a new one if its process has ended."""
@@ -206,6 +231,14 @@ class Runtime:
         import shutil
 
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _require_arguments(name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    if args:
+        raise TypeError(f"{name}: give {args[0]!r} by its name, as in brokers=3")
+    unknown = sorted(options.keys() - set(_ARGUMENTS))
+    if unknown:
+        raise TypeError(f"{name}: no argument {unknown[0]!r}; these are: {', '.join(_ARGUMENTS)}")
 
 
 _OPTIONS = pytest.StashKey[Options]()
@@ -323,7 +356,7 @@ def kavka_topic(request: pytest.FixtureRequest, kavka_broker: Cluster) -> Topic:
 @pytest.fixture(scope="session")
 def kavka_start(request: pytest.FixtureRequest) -> StartCluster:
     """Give a function that starts a cluster; its caller closes it, by `with` or `close`."""
-    return _runtime(request.config).start
+    return _runtime(request.config).start_named
 
 
 @pytest.fixture
@@ -331,6 +364,7 @@ def kavka_cluster(request: pytest.FixtureRequest, kavka_start: StartCluster) -> 
     """Give a cluster of the test's own, as the marker `kavka_cluster` says."""
     marker = request.node.get_closest_marker("kavka_cluster")
     options = {} if marker is None else dict(marker.kwargs)
+    _require_arguments("kavka_cluster", () if marker is None else marker.args, options)
     options.setdefault("brokers", request.config.stash[_OPTIONS].brokers)
     with kavka_start(**options) as cluster:
         yield cluster

@@ -1,13 +1,14 @@
 """Faults of chosen requests: which of them a request meets, without I/O.
 
-A fault is for an API, and perhaps for a topic or a client id; it passes over the first `after` requests that fit, and
-ends after `times` of them. A request meets the first fault that fits, in the order in which they were added.
+A fault is for an API, and perhaps for a topic, a group, a transactional id or a client id; it passes over the first
+`after` requests that fit, and ends after `times` of them. A request meets the first fault that fits, in the order in
+which they were added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -40,15 +41,16 @@ class RequestFault:
     kind: FaultKind
     times: int | None = None
     after: int = 0
-    topic: str | None = None
+    named: Mapping[str, str] = field(default_factory=dict)
+    """What a request has to name: a `topic`, a `group`, a `transactional_id`."""
     client_id: str | None = None
     delay_s: float = 0.0
     code: ErrorCode = ErrorCode.NONE
     hits: int = 0
 
 
-Topics = Callable[[], Iterable[str | None]]
-"""Returns the names of a request's topics; called only where a fault is for one."""
+Names = Callable[[str], Collection[str | None]]
+"""Returns the topics, groups or transactional ids that a request names; called only where a fault is for one."""
 
 
 class RequestFaults:
@@ -87,19 +89,16 @@ class RequestFaults:
         fault = self._faults.get(fault_id)
         return self._hits.get(fault_id, 0) if fault is None else fault.hits
 
-    def concern(self, key: ApiKey, *, topics: bool = False) -> bool:
-        """Return whether there is a fault for an API, or with `topics`, one for topics in it."""
-        return any(
-            fault.key is key and (fault.topic is not None or not topics)
-            for fault in list(self._faults.values())
-        )
+    def concern(self, key: ApiKey) -> bool:
+        """Return whether there is a fault for an API."""
+        return any(fault.key is key for fault in list(self._faults.values()))
 
-    def meet(self, key: ApiKey, client_id: str | None, topics: Topics) -> RequestFault | None:
+    def meet(self, key: ApiKey, client_id: str | None, names: Names) -> RequestFault | None:
         """Return the fault that a request meets, and count it."""
         for fault in list(self._faults.values()):
             if fault.key is not key or fault.client_id not in (None, client_id):
                 continue
-            if fault.topic is not None and fault.topic not in topics():
+            if any(name not in names(kind) for kind, name in fault.named.items()):
                 continue
             if fault.after:
                 fault.after -= 1
@@ -148,19 +147,53 @@ _TOPICS: dict[ApiKey, tuple[str, ...]] = {
     ApiKey.CREATE_TOPICS: ("topics",),
     ApiKey.DELETE_TOPICS: ("topics", "topic_names"),
 }
-"""The fields that hold a request's topics."""
+_GROUPS: dict[ApiKey, tuple[str, ...]] = {
+    ApiKey.FIND_COORDINATOR: ("key", "coordinator_keys"),
+    ApiKey.JOIN_GROUP: ("group_id",),
+    ApiKey.SYNC_GROUP: ("group_id",),
+    ApiKey.HEARTBEAT: ("group_id",),
+    ApiKey.LEAVE_GROUP: ("group_id",),
+    ApiKey.OFFSET_COMMIT: ("group_id",),
+    ApiKey.OFFSET_FETCH: ("group_id", "groups"),
+    ApiKey.ADD_OFFSETS_TO_TXN: ("group_id",),
+    ApiKey.TXN_OFFSET_COMMIT: ("group_id",),
+}
+_TRANSACTIONAL_IDS: dict[ApiKey, tuple[str, ...]] = {
+    ApiKey.FIND_COORDINATOR: ("key", "coordinator_keys"),
+    ApiKey.INIT_PRODUCER_ID: ("transactional_id",),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ("v3_and_below_transactional_id",),
+    ApiKey.ADD_OFFSETS_TO_TXN: ("transactional_id",),
+    ApiKey.TXN_OFFSET_COMMIT: ("transactional_id",),
+    ApiKey.END_TXN: ("transactional_id",),
+    ApiKey.PRODUCE: ("transactional_id",),
+}
+_FIELDS = {"topic": _TOPICS, "group": _GROUPS, "transactional_id": _TRANSACTIONAL_IDS}
+"""The fields that hold a request's topics, groups and transactional ids."""
+_KEY_TYPES = {"group": 0, "transactional_id": 1}
+"""Those of FindCoordinator."""
 
 
-def names_topics(key: ApiKey) -> bool:
-    """Return whether a fault of an API may be for a topic."""
-    return key in _TOPICS
+def names_some(kind: str, key: ApiKey) -> bool:
+    """Return whether requests of an API name a `topic`, a `group` or a `transactional_id`."""
+    return key in _FIELDS[kind]
 
 
-def topics_of(key: ApiKey, request: Any, name_of: Callable[[Any], str | None]) -> list[str | None]:
-    """Return the names of a request's topics; `name_of` knows those that it names by id."""
+def names_in(
+    kind: str, key: ApiKey, request: Any, name_of: Callable[[Any], str | None]
+) -> list[str | None]:
+    """Return the topics, groups or transactional ids that a request names; `name_of` knows topics by their ids."""
+    if key is ApiKey.FIND_COORDINATOR and request.key_type != _KEY_TYPES[kind]:
+        return []
     found: list[str | None] = []
-    for field in _TOPICS[key]:
-        for topic in getattr(request, field) or ():
-            name = topic if isinstance(topic, str) else getattr(topic, "name", None)
-            found.append(name or getattr(topic, "topic", None) or name_of(topic.topic_id))
+    for field_name in _FIELDS[kind][key]:
+        given = getattr(request, field_name)
+        rows = [given] if isinstance(given, str) else given or ()
+        found += [row if isinstance(row, str) else _name(kind, row, name_of) for row in rows]
     return found
+
+
+def _name(kind: str, row: Any, name_of: Callable[[Any], str | None]) -> str | None:
+    if kind == "group":
+        return str(row.group_id)
+    name: str | None = getattr(row, "name", None) or getattr(row, "topic", None)
+    return name or name_of(row.topic_id)

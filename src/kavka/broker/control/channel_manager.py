@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.broker_channel import BrokerChannel, Link, LocalLink
-from kavka.broker.control.control_request_builder import ControlRequestBuilder
+from kavka.broker.control.control_request_builder import ControlRequestBuilder, LargeWork
 from kavka.broker.control.control_requests import ControlRequests
 from kavka.core.controller.events import (
     BrokerCleared,
@@ -51,11 +51,13 @@ class ControllerChannelManager:
         context: BrokerContext,
         control_requests: ControlRequests,
         submit: Callable[[Event], None],
+        large_work: LargeWork,
     ) -> None:
         """`control_requests` are this broker's own; `submit` takes responses, and evidence of brokers' deaths."""
         self._context = context
         self._control_requests = control_requests
         self._submit = submit
+        self._large_work = large_work
         self._channels: dict[int, BrokerChannel] = {}
         self._is_first = True
         self._stopping: set[asyncio.Task[None]] = set()
@@ -104,7 +106,9 @@ class ControllerChannelManager:
         if link is None:
             return
         listener = self._context.config.inter_broker_listener
-        builder = ControlRequestBuilder(machine, self._context.broker_id, listener, live.epoch)
+        builder = ControlRequestBuilder(
+            machine, self._context.broker_id, listener, live.epoch, self._large_work
+        )
         self._channels[live.broker_id] = BrokerChannel(
             live.broker_id, live.epoch, machine.outbox, link, builder, self._submit
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from kavka.core.controller.broker_updates import PendingUpdates
 from kavka.core.controller.machine import ControllerMachine
-from kavka.core.controller.state import Assignment, ClusterState, Leadership
+from kavka.core.controller.state import Assignment, ClusterState, Leadership, Topic
 from kavka.errors import ErrorCode
 from kavka.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from kavka.wire.messages.leader_and_isr import (
@@ -35,11 +38,22 @@ _LEADER_DURING_DELETE: Final = -2
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
+LargeWork = Callable[[], AbstractContextManager[None]]
+"""Returns the context of work that makes very many objects; see `requests.full_collections`."""
+_LARGE: Final = 10_000
+"""Partitions from which on the building of a request is large work."""
+
+
 class ControlRequestBuilder:
     """Makes the requests to one broker."""
 
     def __init__(
-        self, machine: ControllerMachine, controller_id: int, listener: str, broker_epoch: int
+        self,
+        machine: ControllerMachine,
+        controller_id: int,
+        listener: str,
+        broker_epoch: int,
+        large_work: LargeWork = nullcontext,
     ) -> None:
         """Build requests of a controller; `listener` is the one by which followers reach leaders."""
         self._state: ClusterState = machine.state
@@ -47,6 +61,7 @@ class ControlRequestBuilder:
         self._controller_id = controller_id
         self._controller_epoch = machine.epoch
         self._broker_epoch = broker_epoch
+        self._large_work = large_work
 
     def _signed(self, request: T) -> T:
         """Return the header: controller id and epoch, and broker epoch."""
@@ -64,7 +79,9 @@ class ControlRequestBuilder:
             if request.topic_states:
                 yield request
         if pending.metadata:
-            yield self.update_metadata(pending.metadata, {})
+            with self._large_work() if len(pending.metadata) >= _LARGE else nullcontext():
+                shown = self.update_metadata(pending.metadata, {})
+            yield shown
         if pending.stops:
             yield self.stop_replica(pending)
 
@@ -145,40 +162,58 @@ class ControlRequestBuilder:
                 leader_epoch=-1,
             )
             _topic(topics, topic_partition.topic, topic_id).partition_states.append(gone)
-        for topic_partition in sorted(wanted):
-            state = self._published_state(topic_partition)
-            if state is not None:
-                topic_id = self._state.topics[topic_partition.topic].topic_id
-                _topic(topics, topic_partition.topic, topic_id).partition_states.append(state)
+        reachable = frozenset(self._state.reachable)
+        for name, partitions in _by_topic(wanted):
+            known = self._state.topics.get(name)
+            rows = [] if known is None else self._published(known, partitions, reachable)
+            if known is not None and rows:
+                _topic(topics, name, known.topic_id).partition_states.extend(rows)
         return self._signed(
             UpdateMetadataRequest(
                 topic_states=list(topics.values()), live_brokers=list(self._brokers())
             )
         )
 
-    def _published_state(
-        self, topic_partition: TopicPartition
-    ) -> UpdateMetadataRequestPartition | None:
-        known = self._metadata_state(topic_partition)
-        if known is None or self._state.is_deleting(topic_partition.topic):
-            return None
-        assignment, leadership = known
-        node = leadership.node
-        is_online = self._state.is_online
-        return UpdateMetadataRequestPartition(
-            partition_index=topic_partition.partition,
-            controller_epoch=node.controller_epoch,
-            leader=node.leader,
-            leader_epoch=node.leader_epoch,
-            isr=list(node.in_sync_replicas),
-            zk_version=leadership.partition_epoch,
-            replicas=list(assignment.replicas),
-            offline_replicas=[
-                broker
-                for broker in assignment.replicas
-                if not is_online(broker, topic_partition, or_leaving=True)
-            ],
-        )
+    def _published(
+        self, topic: Topic, partitions: Iterable[TopicPartition], reachable: frozenset[int]
+    ) -> list[UpdateMetadataRequestPartition]:
+        """Return the states of partitions of a topic; none while it is being deleted.
+
+        A new controller does this for all partitions and for each broker, so what is rare is asked for once a topic.
+        """
+        state = self._state
+        if state.is_deleting(topic.name):
+            return []
+        has_failed_dirs, is_moving = any(state.offline_replicas.values()), bool(state.finishing)
+        rows = []
+        for topic_partition in partitions:
+            leadership = topic.leadership.get(topic_partition.partition)
+            assignment = topic.assignments.get(topic_partition.partition)
+            if is_moving:
+                assignment = state.effective_assignment(topic_partition)
+            if assignment is None or leadership is None:
+                continue
+            replicas, offline = assignment.replicas, []
+            if has_failed_dirs or not reachable.issuperset(replicas):
+                offline = [
+                    broker
+                    for broker in replicas
+                    if not state.is_online(broker, topic_partition, or_leaving=True)
+                ]
+            node, partition_epoch = leadership
+            rows.append(
+                UpdateMetadataRequestPartition(
+                    partition_index=topic_partition.partition,
+                    controller_epoch=node.controller_epoch,
+                    leader=node.leader,
+                    leader_epoch=node.leader_epoch,
+                    isr=list(node.in_sync_replicas),
+                    zk_version=partition_epoch,
+                    replicas=list(replicas),
+                    offline_replicas=offline,
+                )
+            )
+        return rows
 
     def _brokers(self) -> Iterator[UpdateMetadataRequestBroker]:
         # Suspects stay in the list while they are registered: a client drops all that it has in progress with a broker
@@ -217,6 +252,13 @@ class ControlRequestBuilder:
                 )
             )
         return self._signed(StopReplicaRequest(topic_states=list(topics.values())))
+
+
+def _by_topic(
+    partitions: Iterable[TopicPartition],
+) -> Iterator[tuple[str, Iterator[TopicPartition]]]:
+    """Yield topics in order, with their partitions in order."""
+    return groupby(sorted(partitions), key=itemgetter(0))
 
 
 def _topic(

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.control_request_builder import LargeWork
 from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.controller_term import ControllerTerm, NotControllerError
 from kavka.broker.control.counts import ControllerCounts
@@ -56,12 +57,14 @@ class Controller:
         was_clean: Callable[[], bool],
         is_registered: Callable[[], bool],
         has_failed: Callable[[], bool],
+        large_work: LargeWork,
     ) -> None:
         """Touch nothing before `start`.
 
         `control_requests` are this broker's own. `handle_here` handles its requests while it is the controller.
-        `adopted` is what the first controller of a registry writes besides. The others say whether this broker was
-        stopped cleanly before its start, is registered, and must be stopped.
+        `adopted` is what the first controller of a registry writes besides. `large_work` is the context in which it
+        takes in the state of the cluster. The others say whether this broker was stopped cleanly before its start, is
+        registered, and must be stopped.
         """
         self._context = context
         self._control_requests = control_requests
@@ -70,6 +73,7 @@ class Controller:
         self._was_clean = was_clean
         self._is_registered = is_registered
         self._has_failed = has_failed
+        self._large_work = large_work
         self.counts = ControllerCounts()
         self._term: ControllerTerm | None = None
         self._elected: ElectedController | None = None
@@ -270,11 +274,11 @@ class Controller:
             self._context,
             self._control_requests,
             settings,
-            elected.epoch,
-            elected.epoch_version,
+            elected,
             counts=self.counts,
             was_clean=self._was_clean,
             on_ended=self._on_term_ended,
+            large_work=self._large_work,
         )
         try:
             await term.start(bounced)

@@ -15,8 +15,10 @@ from typing import Any
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.channel_manager import ControllerChannelManager
+from kavka.broker.control.control_request_builder import LargeWork
 from kavka.broker.control.control_requests import ControlRequests
 from kavka.broker.control.counts import ControllerCounts
+from kavka.broker.control.election import ElectedController
 from kavka.broker.control.features import initialize_features, update_features
 from kavka.broker.control.registry_writer import (
     ControllerMovedError,
@@ -66,12 +68,12 @@ class ControllerTerm:
         context: BrokerContext,
         control_requests: ControlRequests,
         settings: ControllerSettings,
-        epoch: int,
-        epoch_version: int,
+        elected: ElectedController,
         *,
         counts: ControllerCounts,
         was_clean: Callable[[], bool],
         on_ended: Callable[[], None],
+        large_work: LargeWork,
     ) -> None:
         """Begin without state; `start` reads it.
 
@@ -80,10 +82,10 @@ class ControllerTerm:
         self._context = context
         self._was_clean = was_clean
         self._settings = settings
-        self.epoch = epoch
-        self._epoch_version = epoch_version
+        self.epoch = elected.epoch
+        self._epoch_version = elected.epoch_version
         self._on_ended = on_ended
-        self._writer = RegistryWriter(context.registry, epoch_version)
+        self._writer = RegistryWriter(context.registry, elected.epoch_version)
         self._watched_registry = WatchedRegistry(
             context.registry, self._changed, self._writer.delete
         )
@@ -94,20 +96,24 @@ class ControllerTerm:
         self._replies: dict[Token, asyncio.Future[Any]] = {}
         self._next_token = 0
         self._publication_waiters: list[tuple[str | None, asyncio.Future[None]]] = []
-        self._channels = ControllerChannelManager(context, control_requests, self.submit)
+        self._large_work = large_work
+        self._channels = ControllerChannelManager(
+            context, control_requests, self.submit, large_work
+        )
         self._counts = counts
         self._task: asyncio.Task[None] | None = None
         self._must_reload = False
-        self.machine = ControllerMachine(epoch, Snapshot(), settings)
+        self.machine = ControllerMachine(elected.epoch, Snapshot(), settings)
 
     # -- life
 
     async def start(self, bounced: Collection[int] = ()) -> None:
         """Load the registry, elect, and continue in the background. Raise ConnectionError, or ControllerMovedError."""
         await initialize_features(self._context, self._writer)
-        snapshot = await self._snapshot()
-        self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
-        await self._handle(Elected(frozenset(bounced), self._returned(snapshot)))
+        with self._large_work():
+            snapshot = await self._snapshot()
+            self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
+            await self._handle(Elected(frozenset(bounced), self._returned(snapshot)))
         while self._is_due():
             await self._tick()
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -409,14 +415,8 @@ class ControllerTerm:
             await asyncio.sleep(_RETRY_S)
             try:
                 await self._is_still_controller()
-                before = self.machine
-                snapshot = await self._snapshot()
-                self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
-                self.machine.state.inherit(before.state)
-                self.machine.outbox.unpublished = before.outbox.unpublished
-                self._channels.close_all()
-                self._must_reload = False
-                await self._handle(Elected(returned=self._returned(snapshot)))
+                with self._large_work():
+                    await self._reload()
                 return
             except ControllerMovedError:
                 raise
@@ -426,6 +426,16 @@ class ControllerTerm:
                 # A bug must not end the term without an election: there would be no controller.
                 log.exception("controller failed to reload")
                 self._must_reload = True
+
+    async def _reload(self) -> None:
+        before = self.machine
+        snapshot = await self._snapshot()
+        self.machine = ControllerMachine(self.epoch, snapshot, self._settings)
+        self.machine.state.inherit(before.state)
+        self.machine.outbox.unpublished = before.outbox.unpublished
+        self._channels.close_all()
+        self._must_reload = False
+        await self._handle(Elected(returned=self._returned(snapshot)))
 
     async def _is_still_controller(self) -> None:
         registry = self._context.registry

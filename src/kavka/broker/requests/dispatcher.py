@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,10 @@ class Dispatcher:
     def watch_large_requests(self, notify: Callable[[bool], None]) -> None:
         """Call with True when the first large request is in work, with False when the last one has ended."""
         self._memory.watch(notify)
+
+    def large_work(self) -> AbstractContextManager[None]:
+        """Return the context of work with as many objects as a large request has."""
+        return self._memory.large_work()
 
     @property
     def policies(self) -> Policies:

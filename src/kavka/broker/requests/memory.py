@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kavka.broker.requests.refusals import RefusalReason
@@ -77,11 +78,12 @@ class RequestMemory:
         self._capacity = capacity
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._notify_used: Callable[[bool], None] | None = None
+        self._held = 0
         self.in_use = 0
         """Invariant: what was taken and not given back."""
 
     def watch(self, notify_used: Callable[[bool], None]) -> None:
-        """Call with True when the first large request takes memory, with False when the last one has given it back."""
+        """Call with True when the first large request or other work begins, with False when the last one has ended."""
         self._notify_used = notify_used
 
     async def take(self, size: int) -> None:
@@ -108,11 +110,24 @@ class RequestMemory:
                 self._use(wanted)
                 future.set_result(None)
 
-    def _use(self, more: int) -> None:
-        was_used = self.in_use > 0
+    @contextmanager
+    def large_work(self) -> Iterator[None]:
+        """Do work with as many objects as a large request has; it waits for no room and takes none."""
+        self._use(0, held=1)
+        try:
+            yield
+        finally:
+            self._use(0, held=-1)
+
+    def _use(self, more: int, held: int = 0) -> None:
+        was_used = self._is_used()
         self.in_use += more
-        if self._notify_used is not None and was_used != (self.in_use > 0):
+        self._held += held
+        if self._notify_used is not None and was_used != self._is_used():
             self._notify_used(not was_used)
+
+    def _is_used(self) -> bool:
+        return self.in_use > 0 or self._held > 0
 
     def _has_room(self, size: int) -> bool:
         return self.in_use == 0 or self.in_use + size <= self._capacity

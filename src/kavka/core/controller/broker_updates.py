@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kavka.core.controller.partition_sets import PartitionSet, SharedPartitions
 from kavka.core.controller.replies import (
     Reply,
 )
@@ -61,7 +62,7 @@ class PendingUpdates:
     live_brokers: bool = False
     deleted: dict[TopicPartition, TopicId] = field(factory=dict)
     leader_and_isr: dict[TopicPartition, bool] = field(factory=dict)
-    metadata: dict[TopicPartition, None] = field(factory=dict)
+    metadata: PartitionSet = field(factory=PartitionSet)
     stops: dict[TopicPartition, ReplicaStop] = field(factory=dict)
 
     def __bool__(self) -> bool:
@@ -99,19 +100,19 @@ class PendingUpdates:
             self.live_brokers,
             {w: topic_id for w, topic_id in self.deleted.items() if w in partitions},
             {w: is_new for w, is_new in self.leader_and_isr.items() if w in partitions},
-            {w: None for w in self.metadata if w in partitions},
+            PartitionSet(w for w in self.metadata if w in partitions),
             {w: stop for w, stop in self.stops.items() if w in partitions},
         )
 
-    def merge(self, update: BrokerUpdate) -> None:
-        """Take in what an effect says."""
+    def merge(self, update: BrokerUpdate, metadata: SharedPartitions) -> None:
+        """Take in what an effect says; `metadata` is its metadata."""
         self.live_brokers |= update.live_brokers
         for topic_partition, topic_id in update.deleted.items():
-            self.metadata.pop(topic_partition, None)
+            self.metadata.discard(topic_partition)
             self.deleted[topic_partition] = topic_id
         for topic_partition, is_new in update.leader_and_isr.items():
             self.lead_or_follow(topic_partition, is_new=is_new)
-        self.metadata.update(dict.fromkeys(update.metadata))
+        self.metadata.add_all(metadata)
         for topic_partition, stop in update.stops.items():
             self.stop(topic_partition, stop)
 
@@ -123,6 +124,8 @@ class Outbox:
         """Start without pending updates."""
         # Invariant: no update names a partition that `unpublished` withholds.
         self._pending: dict[int, PendingUpdates] = {}
+        self._shared = SharedPartitions(())
+        """The metadata of the last update: a new controller's next one, for another broker, has the same."""
         self.unpublished = UnpublishedPartitions()
 
     def add(self, update: BrokerUpdate) -> None:
@@ -134,14 +137,16 @@ class Outbox:
                 if not self.unpublished.withholds(topic_partition)
             )
             update = replace(update, metadata=shown)
+        if self._shared.order is not update.metadata:
+            self._shared = SharedPartitions(update.metadata)
         for broker in update.brokers:
-            self._of(broker).merge(update)
+            self._of(broker).merge(update, self._shared)
 
     def withhold(self, topic_partition: TopicPartition) -> None:
         """Withhold a new partition from all brokers until it has a leader."""
         self.unpublished.withhold(topic_partition)
         for pending in self._pending.values():  # a partition of that name was deleted a moment ago
-            pending.metadata.pop(topic_partition, None)
+            pending.metadata.discard(topic_partition)
 
     def leadership_written(
         self,
@@ -163,7 +168,10 @@ class Outbox:
         if self.unpublished.withholds(topic_partition):
             return  # its publication sends the state of that time
         for broker in live_brokers:
-            self._of(broker).metadata[topic_partition] = None
+            pending = self._pending.get(broker)
+            if pending is None:
+                pending = self._of(broker)
+            pending.metadata.add(topic_partition)
 
     def take(self, broker: int) -> PendingUpdates | None:
         """Return and remove the pending updates of a broker; None when there are none."""
@@ -178,22 +186,22 @@ class Outbox:
             for topic_partition in pending.metadata
             if self.unpublished.withholds(topic_partition)
         ]:
-            del pending.metadata[topic_partition]
+            pending.metadata.discard(topic_partition)
         if newer is not None:
             for topic_partition in newer.stops:
                 pending.leader_and_isr.pop(topic_partition, None)
             for topic_partition in newer.leader_and_isr:
                 pending.stops.pop(topic_partition, None)
-            pending.merge(
-                BrokerUpdate(
-                    (broker,),
-                    newer.leader_and_isr,
-                    tuple(newer.metadata),
-                    newer.deleted,
-                    newer.stops,
-                    newer.live_brokers,
-                )
+            metadata = tuple(newer.metadata)
+            update = BrokerUpdate(
+                (broker,),
+                newer.leader_and_isr,
+                metadata,
+                newer.deleted,
+                newer.stops,
+                newer.live_brokers,
             )
+            pending.merge(update, SharedPartitions(metadata))
         self._pending[broker] = pending
 
     def forget_broker(self, broker: int) -> None:
