@@ -17,6 +17,7 @@ from apache.perf_tools import PerfTools
 from apache.report import Line, as_json, floor_table, table
 from apache.results import write_results
 from apache.rounds import parse_options
+from apache.workloads import Workload
 
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -87,7 +88,7 @@ class _Bench:
             if re.search(only, name):
                 part()
 
-    def _size(self, workload: sizes.Workload) -> Callable[[], None]:
+    def _size(self, workload: Workload) -> Callable[[], None]:
         def run() -> None:
             self.lines += sizes.measure(
                 self._driver, self._brokers, workload, self._rounds, self._quick
