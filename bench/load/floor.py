@@ -48,7 +48,7 @@ def compile_loop(directory: Path) -> Path:
 def loop_cpu_s(program: Path, mode: str, directory: Path, logs: list[Path]) -> float:
     """Run the loop on the batches of `logs`; return its processor time in seconds. `mode` is produce or consume."""
     directory.mkdir(exist_ok=True)
-    command: list[str | Path] = [program, mode, directory, *logs]
+    command = [str(program), mode, str(directory), *map(str, logs)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     shutil.rmtree(directory)
     return int(said.split()[0]) / 1e9
