@@ -42,7 +42,7 @@ class RequestFault:
     times: int | None = None
     after: int = 0
     named: Mapping[str, str] = field(default_factory=dict)
-    """The names that a request is chosen by: a `topic`, a `group`, a `transactional_id`."""
+    """The names that a request has to have in it: a `topic`, a `group`, a `transactional_id`."""
     client_id: str | None = None
     delay_s: float = 0.0
     code: ErrorCode = ErrorCode.NONE

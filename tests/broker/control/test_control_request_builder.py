@@ -9,10 +9,9 @@ import pytest
 
 from kavka.broker.control import control_request_builder
 from kavka.broker.control.control_request_builder import ControlRequestBuilder
-from kavka.core.controller.broker_updates import PendingUpdates
+from kavka.core.controller.broker_updates import PartitionSet, PendingUpdates
 from kavka.core.controller.events import Snapshot
 from kavka.core.controller.machine import ControllerMachine
-from kavka.core.controller.partition_sets import PartitionSet
 from kavka.core.controller.settings import ControllerSettings
 from kavka.core.controller.state import Deletion, FinishingReassignment, LiveBroker, TopicRead
 from kavka.ids import TopicId, TopicPartition

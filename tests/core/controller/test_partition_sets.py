@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 import tracemalloc
 
-from kavka.core.controller.broker_updates import BrokerUpdate, Outbox
-from kavka.core.controller.partition_sets import PartitionSet, SharedPartitions
+from kavka.core.controller.broker_updates import (
+    BrokerUpdate,
+    Outbox,
+    PartitionSet,
+    SharedPartitions,
+)
 from kavka.ids import TopicPartition
 
 
