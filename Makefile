@@ -8,7 +8,7 @@
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-lake chaos-cluster fuzz librdkafka-tests bench bench-all bench-load bench-cluster bench-transactions bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
+.PHONY: help setup demo dev check lint unit test classes bytecode long chaos chaos-spark chaos-lake chaos-cluster fuzz librdkafka-tests bench bench-all bench-load bench-cluster bench-transactions bench-clients bench-failover bench-partitions bench-connections bench-security bench-pipelines settings reference docs bench-report wheels passed damaged-bodies clean
 PY := .venv/bin/python
 
 help: ## list the commands
@@ -101,6 +101,10 @@ bench-cluster: ## three brokers of each on one ZooKeeper, replicated
 bench-transactions: ## what transactions cost, beside Apache Kafka; through Spark, too
 	@scripts/setup.sh test
 	PYTHONPATH=bench:tests/compat:tests $(PY) -m transactions.run $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
+
+bench-clients: ## kavka's Python client beside confluent-kafka, aiokafka and kafka-python on one broker
+	@scripts/setup.sh test
+	PYTHONPATH=bench:tests/compat:tests $(PY) bench/clients.py $(if $(QUICK),--scale 0.1 --rounds 2) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)")
 
 bench-failover: ## how long no client is served when a broker dies, stops or stands still
 	@scripts/setup.sh test

@@ -27,6 +27,7 @@ TARGETS = (
     "bench-cluster",
     "bench-transactions",
     "bench-security",
+    "bench-clients",
     "bench-failover",
     "bench-partitions",
     "bench-connections",

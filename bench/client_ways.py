@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 GROUP = 10_000
+ONE_AT_A_TIME = "one at a time"
 Work = Callable[[], object]
 Job = dict[str, Any]
 
@@ -25,7 +26,8 @@ def kavka_settings(job: Job) -> dict[str, Any]:
     settings = {"bootstrap.servers": job["bootstrap"]}
     if job["defaults"]:
         return settings
-    chosen = {"acks": "1", "linger.ms": 5, "batch.size": job["batch"]}
+    linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
+    chosen = {"acks": "1", "linger.ms": linger_ms, "batch.size": job["batch"]}
     return settings | chosen | {"compression.type": job["codec"]}
 
 
@@ -52,6 +54,7 @@ def kavka_produce(job: Job) -> Iterator[Work]:
         "future each": append_futures,
         "awaited": send_awaited,
         "send_many": send_many,
+        "one at a time": send_one_at_a_time,
     }
     work = ways[job["way"].removeprefix("kavka ")]
     yield lambda: loop.run_until_complete(work(producer, job))
@@ -116,6 +119,13 @@ async def send_awaited(producer: Any, job: Job) -> None:
         await asyncio.gather(*[send(topic, value) for _ in range(GROUP)])
 
 
+async def send_one_at_a_time(producer: Any, job: Job) -> None:
+    """Send a record when the one before is acknowledged."""
+    topic, value, send = job["topic"], job["value"], producer.send
+    for _ in range(job["count"]):
+        await send(topic, value)
+
+
 async def send_many(producer: Any, job: Job) -> None:
     """Send in groups, each in one call."""
     pairs = [(None, job["value"])] * GROUP
@@ -146,6 +156,11 @@ def confluent_produce(job: Job) -> Iterator[Work]:
     producer = Producer(kavka_settings(job))
     keys = job["keys"] if job["way"].endswith("keyed") else [None] * job["count"]
 
+    def work_one_at_a_time() -> None:
+        for _ in range(job["count"]):
+            producer.produce(job["topic"], job["value"])
+            assert producer.flush(120) == 0
+
     def work() -> None:
         topic, value, produce = job["topic"], job["value"], producer.produce
         for key in keys:
@@ -157,7 +172,7 @@ def confluent_produce(job: Job) -> Iterator[Work]:
                     producer.poll(0.01)
         assert producer.flush(120) == 0
 
-    yield work
+    yield work_one_at_a_time if job["way"].endswith(ONE_AT_A_TIME) else work
 
 
 def aiokafka_produce(job: Job) -> Iterator[Work]:
@@ -167,7 +182,8 @@ def aiokafka_produce(job: Job) -> Iterator[Work]:
     chosen: dict[str, Any] = {}
     if not job["defaults"]:
         codec = None if job["codec"] == "none" else job["codec"]
-        chosen = {"acks": 1, "linger_ms": 5, "max_batch_size": job["batch"]}
+        linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
+        chosen = {"acks": 1, "linger_ms": linger_ms, "max_batch_size": job["batch"]}
         chosen["compression_type"] = codec
     loop = asyncio.new_event_loop()
 
@@ -180,6 +196,10 @@ def aiokafka_produce(job: Job) -> Iterator[Work]:
     topic, value = job["topic"], job["value"]
 
     async def work() -> None:
+        if job["way"].endswith(ONE_AT_A_TIME):
+            for _ in range(job["count"]):
+                await producer.send_and_wait(topic, value)
+            return
         for _ in range(0, job["count"], GROUP):
             if job["way"].endswith("send_and_wait"):
                 await asyncio.gather(*[producer.send_and_wait(topic, value) for _ in range(GROUP)])
@@ -197,12 +217,16 @@ def kafka_python_produce(job: Job) -> Iterator[Work]:
     chosen: dict[str, Any] = {}
     if not job["defaults"]:
         codec = None if job["codec"] == "none" else job["codec"]
-        chosen = {"acks": 1, "linger_ms": 5, "batch_size": job["batch"], "compression_type": codec}
+        linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
+        chosen = {"acks": 1, "linger_ms": linger_ms, "batch_size": job["batch"]}
+        chosen["compression_type"] = codec
     producer = KafkaProducer(bootstrap_servers=job["bootstrap"], **chosen)
 
     def work() -> None:
         for _ in range(job["count"]):
-            producer.send(job["topic"], job["value"])
+            sent = producer.send(job["topic"], job["value"])
+            if job["way"].endswith(ONE_AT_A_TIME):
+                sent.get(60)
         producer.flush()
 
     yield work

@@ -1,10 +1,12 @@
 """Compare Python clients on one broker: rates, CPU and memory, medians with spread, and the goals as ratios.
 
-    python bench/clients.py 127.0.0.1:9092 [--rounds 5] [--scale 1.0] [--only 100,lz4] [--json clients.json]
+    QUICK=1 ROUNDS=5 ONLY=100,lz4 make bench-clients
+    python bench/clients.py [127.0.0.1:9092] [--rounds 5] [--scale 1.0] [--only 100,lz4]
 
-Each way of each client is a process of its own, which connects, warms up, and then waits: in a round all of them
-work once, one after the other. A ratio is taken within a round. All six scenarios take about seven minutes on two
-idle cores. Topics are deleted at the end of a scenario. `client_ways.py` has what the processes do.
+Without an address a broker is started for the run. Each way of each client is a process of its own, which connects,
+warms up, and then waits: in a round all of them work once, one after the other. A ratio is taken within a round. All
+six scenarios take about ten minutes on two idle cores. All measures are in a file of bench/results, which
+`make bench-report` publishes. Topics are deleted at the end of a scenario. `client_ways.py` has what the processes do.
 """
 
 from __future__ import annotations
@@ -16,8 +18,13 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from apache.lifecycle import launch_ours, wait_until_serving
+from apache.report import Line, as_json
+from apache.results import write_results
 
 BATCH = 262_144
 
@@ -53,6 +60,10 @@ PRODUCE = {
     "aiokafka send": 50_000,
     "aiokafka send_and_wait": 30_000,
     "kafka-python send": 20_000,
+    "kavka one at a time": 2_000,
+    "confluent one at a time": 2_000,
+    "aiokafka one at a time": 2_000,
+    "kafka-python one at a time": 2_000,
 }
 """Records of 100 bytes in one round, so that a round takes about a second; of 1 KB it is a quarter."""
 CONSUME = {
@@ -70,9 +81,27 @@ GOALS = (
     ("kavka future each", ("aiokafka send",), 2.0),
     ("kavka awaited", ("aiokafka send_and_wait",), 2.0),
     ("kavka send_many", ("confluent produce",), 3.0),
+    (
+        "kavka one at a time",
+        ("confluent one at a time", "aiokafka one at a time", "kafka-python one at a time"),
+        1.0,
+    ),
     ("kavka records", ("confluent consume", "aiokafka getmany", "kafka-python poll"), 1.2),
     ("kavka arrow", ("confluent consume",), 5.0),
 )
+
+
+LINES = {
+    "kavka append": "produced one by one; confluent-kafka `produce`",
+    "kavka append keyed": "the same, with keys; confluent-kafka `produce`",
+    "kavka future each": "produced with a future each; aiokafka `send`",
+    "kavka awaited": "delivery awaited, 10,000 together; aiokafka `send_and_wait`",
+    "kavka send_many": "produced 10,000 a call; confluent-kafka `produce`",
+    "kavka one at a time": "one at a time, each awaited; the best other",
+    "kavka records": "consumed as records; the best other",
+    "kavka arrow": "consumed as Arrow; confluent-kafka `consume`",
+}
+"""Names of the goals' lines in the page of benchmarks."""
 
 
 class Measure(NamedTuple):
@@ -209,6 +238,28 @@ def goals(found: dict[str, list[Measure]]) -> list[dict[str, Any]]:
     return rows
 
 
+def lines(scenario: Scenario, found: dict[str, list[Measure]]) -> list[Line]:
+    """Return the lines of the page: for each goal the rate and the client's processor time, and the largest memory."""
+    made = []
+    for ours, others, least in GOALS:
+        medians = {other: statistics.median(one.rate for one in found[other]) for other in others}
+        other = found[max(medians, key=lambda name: medians[name])]
+        name = f"{scenario.name}: {LINES[ours]}"
+        rates = {
+            "apache": [one.rate for one in other],
+            "kavka": [one.rate for one in found[ours]],
+        }
+        cpu = {"apache": [one.cpu for one in other], "kavka": [one.cpu for one in found[ours]]}
+        memory = {
+            "apache": [max(one.memory_mib for one in other)],
+            "kavka": [max(one.memory_mib for one in found[ours])],
+        }
+        made.append(Line(name, "records/s", rates, goal=least, more_is_better=True))
+        made.append(Line(f"{name}: CPU", "us/record", cpu))
+        made.append(Line(f"{name}: memory", "MiB", memory))
+    return made
+
+
 def show(scenario: Scenario, found: dict[str, list[Measure]]) -> None:
     """Print the rates of a scenario, and how far they are from the goals."""
     print(f"\n{scenario.name}")
@@ -227,15 +278,30 @@ def show(scenario: Scenario, found: dict[str, list[Measure]]) -> None:
 def main() -> None:
     """Read the arguments, and run the scenarios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("bootstrap", help="host:port of the broker")
+    parser.add_argument("bootstrap", nargs="?", help="host:port of the broker (default: a new one)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the numbers of records")
     parser.add_argument("--only", default="", help="words that a scenario's name must have")
-    parser.add_argument("--json", type=Path, help="file for all measures")
     args = parser.parse_args()
+    if args.bootstrap is not None:
+        measure_all(args)
+        return
+    with tempfile.TemporaryDirectory(prefix="kavka-bench-") as directory:
+        broker = launch_ours(Path(directory))
+        try:
+            wait_until_serving(broker)
+            args.bootstrap = broker.bootstrap
+            measure_all(args)
+        finally:
+            broker.process.stop()
+
+
+def measure_all(args: argparse.Namespace) -> None:
+    """Run the chosen scenarios, print what they found, and write it to a file."""
     words = [word.strip() for word in args.only.split(",")]
-    report = []
+    report: list[dict[str, Any]] = []
+    published: list[Line] = []
     for scenario in SCENARIOS:
         if not all(word in scenario.name for word in words):
             continue
@@ -243,8 +309,10 @@ def main() -> None:
         show(scenario, found)
         ways = {way: [one._asdict() for one in measures] for way, measures in found.items()}
         report.append({"scenario": scenario._asdict(), "ways": ways, "goals": goals(found)})
-    if args.json is not None:
-        args.json.write_text(json.dumps(report, indent=1))
+        published += lines(scenario, found)
+    measured = {"lines": as_json(published), "scenarios": report}
+    path = write_results("clients", args.rounds, args.scale < 1 or bool(args.only), measured)
+    print(f"\nall measures: {path}")
 
 
 if __name__ == "__main__":

@@ -78,6 +78,13 @@ BENCHMARKS: dict[str, Benchmark] = {
         "Apache Kafka 3.9",
         "speed-tls",
     ),
+    "clients": Benchmark(
+        "Python clients",
+        "`make bench-clients`: kavka's client and the others on one broker of kavka, each in a process of its own, in "
+        "turns; acks=1 and batches of 256 KiB, or each client's defaults. Processor time and memory are the client's.",
+        "the other client",
+        "speed-clients",
+    ),
     "spark": Benchmark(
         "Spark",
         "`python bench/spark.py`: Spark's own Kafka connector and kavka's, both with a broker of kavka.",
