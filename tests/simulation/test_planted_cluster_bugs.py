@@ -182,7 +182,8 @@ class Plant:
         append = MarkerAppender._append
 
         def torn(appender: Any, topic_partition: TopicPartition, marker: Any, *more: Any) -> Any:
-            marker.transaction_result &= topic_partition != TopicPartition(PAYMENTS, 0)
+            if topic_partition == TopicPartition(PAYMENTS, 0):
+                marker = marker._replace(committed=False)
             return append(appender, topic_partition, marker, *more)
 
         self._patch.setattr(MarkerAppender, "_append", torn)
