@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -445,8 +446,11 @@ def test_a_request_has_a_bounded_number_of_markers(run: Run) -> None:
 
 
 def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
+    failed: list[int] = []
+
     class Failing(Coordinator):
-        def post(self, event: MarkersWritten) -> None:
+        def post_all(self, events: Sequence[MarkersWritten]) -> None:
+            failed.extend(event.producer_id for event in events)
             raise RuntimeError("a fault")
 
     async def story(
@@ -461,6 +465,28 @@ def test_a_coordinator_that_fails_keeps_nothing_from_others(run: Run) -> None:
         markers.send(coordinator, effect(3, T))
         writer.answer()
         assert await coordinator.until_posted(2) == [(0, (T,)), (2, (T,))]
+        assert failed == [1]
         assert await writer.asked() == [[(3, "t")]]
+
+    play(run, story)
+
+
+def test_markers_that_a_stop_leaves_unbegun_are_closed(run: Run) -> None:
+    async def story(
+        markers: TransactionMarkerManager, writer: ScriptedWriter, coordinator: Coordinator, _: Any
+    ) -> None:
+        begun: list[Coroutine[Any, Any, MarkerCodes]] = []
+
+        def write(asked: list[TransactionMarkers]) -> Coroutine[Any, Any, MarkerCodes]:
+            begun.append(writer.write(asked))
+            return begun[0]
+
+        markers._write_here = write
+        markers.send(coordinator, effect(1, T))
+        while not begun:
+            await asyncio.sleep(0)
+        await markers.stop()
+        assert not writer.waiting
+        assert inspect.getcoroutinestate(begun[0]) == inspect.CORO_CLOSED
 
     play(run, story)

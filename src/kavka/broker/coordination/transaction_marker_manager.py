@@ -113,7 +113,7 @@ class TransactionMarkerManager:
                         self._for_here.append(effect)
                         self._continue_soon()
                     else:
-                        self._tasks.spawn(self._deliver(effect, self._send_request(effect)))
+                        self._deliver_later(effect, self._send_request(effect))
                 case events.ReportWritten(coordinator, event):
                     written.setdefault(coordinator, []).append(event)
                 case events.CheckDeletion():
@@ -163,7 +163,7 @@ class TransactionMarkerManager:
             markers = self._machine.markers_of(request.number)
             codes = self._write_here(markers) if markers else {}
             if isinstance(codes, Coroutine):
-                self._tasks.spawn(self._deliver(request, codes))
+                self._deliver_later(request, codes)
                 return
             event = events.ResponseReceived(request.number, codes)
         except Exception:
@@ -172,6 +172,13 @@ class TransactionMarkerManager:
         self._handle(event)
 
     # -- requests
+
+    def _deliver_later(
+        self, request: events.SendRequest, work: Coroutine[Any, Any, events.MarkerCodes]
+    ) -> None:
+        task = self._tasks.spawn(self._deliver(request, work))
+        # A task that is cancelled before its first step leaves the work unbegun, which Python warns of.
+        task.add_done_callback(lambda _task: work.close())
 
     async def _deliver(
         self, request: events.SendRequest, work: Coroutine[Any, Any, events.MarkerCodes]
@@ -185,7 +192,7 @@ class TransactionMarkerManager:
         except (OSError, KafkaError, CorruptFrame) as error:
             log.info("markers not written broker=%d reason=%s", request.broker_id, error)
         except Exception:
-            # As above.
+            # As in `_write`.
             log.exception("markers not written broker=%d", request.broker_id)
         self._handle(event)
 
