@@ -92,7 +92,8 @@ def commands() -> str:
             f"{WRITTEN}",
             "",
             "The commands have the options, the output and the exit codes of Apache Kafka's scripts: `kavka topics` is",
-            "`kafka-topics.sh`. Exit codes are 0 (done), 1 (failed) and 2 (not understood).",
+            "`kafka-topics.sh`. Exit codes are 0 (done), 1 (failed) and 2 (not understood). What differs, and why, is in",
+            "[decision 076](../explanation/decisions/076-commands-print-what-kafka-4-1-prints.md).",
             *_helps(),
         ]
     )  # fmt: skip
@@ -195,7 +196,8 @@ def json_shapes() -> str:
         "The exit code is 0 where nothing failed. With any other there is exactly one object with `error` on standard",
         "error, also for wrong options and where Kafka's script ends with 0; what was done before is on standard",
         "output.",
-        "Without `--json` output and exit codes are those of Kafka's scripts.",
+        "Without `--json` output and exit codes are those of Kafka's scripts, but for [some calls]"
+        "(../explanation/decisions/076-commands-print-what-kafka-4-1-prints.md).",
     ]
     for shape in SHAPES:
         lines += ["", f"## {shape.calls}", "", *_fields_table(shape.fields)]

@@ -14,6 +14,9 @@ from kavka.cli.commands.completion import candidates, main
 from kavka.cli.main import COMMANDS
 
 
+KAVKA = [sys.executable, "-m", "kavka"]
+
+
 def test_the_first_word_is_a_command() -> None:
     assert candidates([]) == candidates([""]) == sorted(COMMANDS)
     assert candidates(["get"]) == ["get-offsets"]
@@ -54,6 +57,42 @@ def test_bash_completes_with_the_script(tmp_path: Path, capsys: pytest.CaptureFi
         check=True,
     )
     assert done.stdout == "--alter\n"
+
+
+def completed_by(shell: str, tmp_path: Path, typed: str) -> list[str]:
+    """Return what a shell that has the script offers behind what is typed; where it is not installed, skip the test."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "_kavka"
+    made = subprocess.run([*KAVKA, "completion", shell], capture_output=True, text=True, check=True)
+    script.write_text(made.stdout)
+    ask = {
+        "fish": f"source {script}; complete -C '{typed}'",
+        # Its completion works in the line editor only: what the function hands to it is shown instead.
+        "zsh": f"compdef() {{ }}; compadd() {{ shift; print -l -- $found }}; _files() {{ print files }}; source {script}; "
+        f"words=({typed}); [[ '{typed}' == *' ' ]] && words+=(''); CURRENT=$#words; _kavka",
+    }[shell]
+    done = subprocess.run(
+        [program, "-c", ask],
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["fish", "zsh"])
+def test_other_shells_complete_with_their_scripts(shell: str, tmp_path: Path) -> None:
+    assert completed_by(shell, tmp_path, "kavka topics --al") == ["--alter"]
+    assert completed_by(shell, tmp_path, "kavka storage ") == ["format", "info", "random-uuid"]
+    files = completed_by(shell, tmp_path, "kavka dump-log --files _k")
+    assert files == ["_kavka" if shell == "fish" else "files"]
 
 
 def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,7 @@ def _run(command: str) -> int:
             f"{GROUPS} --describe --group g --members --state",
             "Option [describe] takes at most one of these options: [members], [offsets], [state]",
         ),
+        (f"{GROUPS} --delete --group g --dry-run", 'Option "[dry-run]" can\'t be used with option "[delete]"'),
         (f"{GROUPS} --list --group g", 'Option "[group]" can\'t be used with option "[list]"'),
         (
             f"{GROUPS} --reset-offsets --group g --topic t --to-earliest --to-latest",

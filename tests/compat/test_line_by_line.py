@@ -26,6 +26,10 @@ pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
 
 CALLS = """
 topics --list
+topics --list --exclude-internal --topic BASE
+topics --list --topic none
+topics --list --partitions 3
+topics --create --list
 topics --create --topic TWIN --partitions 2 --config retention.ms=60000
 topics --create --topic TWIN
 topics --create --topic TWIN_a.b --partitions 1
@@ -35,9 +39,30 @@ topics --create --topic TWINr --replication-factor 3
 topics --create --topic TWINr --partitions 0
 topics --create --topic TWINr --config nope=1
 topics --create --topic TWINr --config nope
+topics --create --topic TWINm --replica-assignment 0,0 --config retention.ms=1 --config cleanup.policy=compact
+topics --create --topic TWINr --replica-assignment 0:0
+topics --create --topic TWINr --replica-assignment 0,7
+topics --create --topic TWINr --replica-assignment 0 --partitions 1
+topics --create --topic TWINr --partitions x
+topics --create --topic TWINr --partitions -1
+topics --create --topic TWINr --replication-factor 0
+topics --create --topic TWINr --if-exists
+topics --create --topic .
+topics --create --topic __consumer_offsets
+topics --describe --topic TWINm
+topics --alter --topic TWINm --partitions 3 --replica-assignment 0,0,0
+topics --alter --topic TWINm --partitions 4 --replica-assignment 0,0,0,9
+topics --alter --topic TWINm
+topics --alter --topic TWINm --config retention.ms=5
+topics --delete --topic TWINm
 topics --describe --topic BASE
 topics --describe --topic none
 topics --describe --topic none --if-exists
+topics --describe --topic BASE --at-min-isr-partitions
+topics --describe --topic BASE --unavailable-partitions
+topics --describe --topic BASE --under-min-isr-partitions --at-min-isr-partitions
+topics --describe --topic BASE --partition-size-limit-per-response 1
+topics --describe --topic-id 7vZ5Tg1pQ2-0Jc3bT1dYxw
 topics --describe --topic TWIN --topics-with-overrides
 topics --describe --under-replicated-partitions
 topics --alter --topic TWIN --partitions 4
@@ -54,6 +79,18 @@ consumer-groups --describe --group BASE --members
 consumer-groups --describe --group BASE --state
 consumer-groups --describe
 consumer-groups --describe --group BASE --members --state
+consumer-groups --describe --group BASE --verbose
+consumer-groups --describe --group BASE --members --verbose
+consumer-groups --describe --group BASE --state --verbose
+consumer-groups --describe --group none --members
+consumer-groups --describe --group none --state
+consumer-groups --describe --group BASE --group none
+consumer-groups --describe --group BASE --state Empty
+consumer-groups --describe --group BASE --all-groups
+consumer-groups --describe --group BASE --topic BASE
+consumer-groups --describe --group BASE --timeout 10000 --execute --to-earliest
+consumer-groups --list --group BASE
+consumer-groups --list --type nope
 consumer-groups --reset-offsets --group BASE --topic BASE --to-earliest
 consumer-groups --reset-offsets --group BASE --topic BASE --to-earliest --dry-run
 consumer-groups --reset-offsets --group BASE --topic BASE:0 --to-offset 99 --dry-run
@@ -63,6 +100,31 @@ consumer-groups --reset-offsets --group BASE --topic BASE --dry-run
 consumer-groups --reset-offsets --group BASE --to-latest --dry-run
 consumer-groups --reset-offsets --group TWIN --topic BASE:0 --to-datetime 2023-11-14T22:13:24.000 --execute
 consumer-groups --reset-offsets --group TWIN --topic BASE:0 --shift-by 1 --execute
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-earliest --execute
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-latest --execute --export
+consumer-groups --reset-offsets --group TWIN --topic BASE:0,1 --to-offset 1 --execute
+consumer-groups --reset-offsets --group TWIN --topic BASE:0: --to-offset 1 --execute
+consumer-groups --reset-offsets --group TWIN --topic BASE: --to-offset 1 --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE:x --to-offset 1 --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-offset -5 --execute
+consumer-groups --reset-offsets --group TWIN --all-topics --to-current --execute
+consumer-groups --reset-offsets --group TWIN --all-topics --shift-by -1000 --execute
+consumer-groups --reset-offsets --group TWIN --all-topics --shift-by 1000 --execute
+consumer-groups --reset-offsets --group TWINn --topic BASE:0 --to-current --dry-run
+consumer-groups --reset-offsets --group TWINn --topic BASE:0 --shift-by 1 --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --by-duration PT1S --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --by-duration -PT1H --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-datetime 2023-11-14T22:13:24.000+0200 --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-datetime 2023-11-14T22:13:24.000Z --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-datetime 2099-01-01T00:00:00.000 --dry-run
+consumer-groups --reset-offsets --group TWIN --from-file FILES/short.csv --execute
+consumer-groups --reset-offsets --group TWIN --group BASE --from-file FILES/long.csv --dry-run
+consumer-groups --reset-offsets --group none --from-file FILES/short.csv --dry-run --export
+consumer-groups --reset-offsets --topic BASE:0 --to-earliest --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-earliest --to-latest --dry-run
+consumer-groups --reset-offsets --group TWIN --topic BASE --to-earliest --dry-run --execute
+consumer-groups --delete-offsets --group TWIN --topic BASE:0 --topic BASE:9
+consumer-groups --delete-offsets --group TWIN
 consumer-groups --delete-offsets --group TWIN --topic BASE:0
 consumer-groups --delete-offsets --group TWIN --topic none
 consumer-groups --delete --group TWIN
@@ -73,6 +135,15 @@ configs --describe --topic BASE --all
 configs --describe --entity-type brokers
 configs --describe --entity-type brokers --entity-default
 configs --describe --entity-type users
+configs --describe --entity-type brokers --entity-name 7
+configs --describe --entity-type ips
+configs --describe --entity-type clients --entity-default
+configs --describe --user-defaults
+configs --alter --entity-type clients --entity-name TWIN --add-config consumer_byte_rate=5
+configs --describe --entity-type clients --entity-name TWIN
+configs --alter --entity-type clients --entity-name TWIN --delete-config consumer_byte_rate
+configs --alter --topic TWIN --add-config-file FILES/missing.properties
+configs
 configs --describe --entity-type nope
 configs --alter --topic BASE --add-config retention.ms=x
 configs --alter --topic BASE --add-config nope=x
@@ -85,6 +156,14 @@ configs --alter --entity-type users --entity-name TWIN --add-config producer_byt
 configs --alter --entity-type users --entity-name TWIN --delete-config producer_byte_rate
 get-offsets --topic BASE
 get-offsets --topic BASE --time earliest
+get-offsets --topic BASE --time -3
+get-offsets --topic BASE --time 0
+get-offsets --topic BASE --time 99999999999999
+get-offsets --topic-partitions BASE:0,BASE:1-
+get-offsets --topic-partitions BASE:-1
+get-offsets --topic BASE --partitions 0,1
+get-offsets --topic BASE --partitions x
+get-offsets --topic-partitions BASE:0 --topic BASE
 get-offsets --topic BASE --time max-timestamp
 get-offsets --topic none
 get-offsets --topic BASE --time soon
@@ -95,19 +174,35 @@ delete-records --offset-json-file FILES/missing.json
 log-dirs --describe --broker-list 9
 leader-election --election-type preferred --topic BASE --partition 0
 leader-election --election-type unclean --topic none --partition 0
+leader-election --election-type nope --all-topic-partitions
+leader-election --election-type preferred
+leader-election --election-type preferred --topic BASE
+leader-election --election-type preferred --topic BASE --partition 99
+leader-election --all-topic-partitions
 leader-election --election-type preferred --path-to-json-file FILES/bad.json
 reassign-partitions --list
+reassign-partitions
+reassign-partitions --generate --topics-to-move-json-file FILES/topics.json
+reassign-partitions --execute --reassignment-json-file FILES/missing.json
+reassign-partitions --execute --reassignment-json-file FILES/moves.json --throttle 1000
+reassign-partitions --verify --reassignment-json-file FILES/moves.json --preserve-throttles
 reassign-partitions --generate --topics-to-move-json-file FILES/topics.json --broker-list 0
 reassign-partitions --execute --reassignment-json-file FILES/moves.json
 reassign-partitions --verify --reassignment-json-file FILES/moves.json
 reassign-partitions --cancel --reassignment-json-file FILES/moves.json
 transactions list
 transactions describe --transactional-id none
+transactions list --duration-filter 5
+transactions describe-producers --topic none --partition 0
+transactions describe-producers --topic BASE --partition 0 --broker-id 9
+transactions abort --topic BASE --partition 0 --start-offset 99
 transactions describe-producers --topic BASE --partition 0
 transactions find-hanging --broker-id 0
 transactions find-hanging
 features describe
 features upgrade --feature nope=1
+features upgrade --feature transaction.version=2
+features disable --feature nope
 cluster cluster-id
 cluster unregister --id 0
 cluster list-endpoints
@@ -135,6 +230,8 @@ def base(kavka_broker: Broker, fresh_name: str, tmp_path: Path) -> str:
     ):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     (tmp_path / "bad.json").write_text("not json")
+    (tmp_path / "short.csv").write_text(f"{fresh_name},0,1\n{fresh_name},1,0\n")
+    (tmp_path / "long.csv").write_text(f'"{fresh_name}","{fresh_name}",0,1\n')
     return fresh_name
 
 

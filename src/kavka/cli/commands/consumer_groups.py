@@ -22,19 +22,18 @@ _ALLOWED = {
     "group": ("describe", "delete", "reset-offsets", "delete-offsets"),
     "all-groups": ("describe", "delete", "reset-offsets"),
     "topic": ("delete", "reset-offsets", "delete-offsets"),
-    "all-topics": ("reset-offsets",),
     "members": ("describe",),
     "offsets": ("describe",),
     "state": ("describe", "list"),
     "type": ("list",),
     "verbose": ("describe",),
     "lag-seconds": ("describe",),
-    "execute": ("reset-offsets",),
-    "dry-run": ("reset-offsets",),
-    "export": ("reset-offsets",),
-    **dict.fromkeys(group_reset.SCENARIOS, ("reset-offsets",)),
+    "dry-run": ("list", "describe", "reset-offsets"),
+    "export": ("list", "describe", "reset-offsets"),
 }
-"""With which actions an option makes sense."""
+"""With which actions an option may be given. As in Kafka's script the others are passed over where they say nothing; but
+`--dry-run` and `--export` beside `--delete` would delete, which is not meant.
+"""
 
 OPTIONS = OptionSet(
     "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or reset "
