@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 Samples = dict[str, list[float]]
@@ -34,6 +35,8 @@ class Line:
     def verdict(self) -> str:
         """Say which goals are reached, and by how much one is missed."""
         apache, kavka = (statistics.median(self.samples[side]) for side in ("apache", "kavka"))
+        if self.goal is not None and apache == kavka == 0:
+            return "below what the tool shows"
         bounds = [] if self.goal is None else [(self.ratio, self.goal, "")]
         if self.absolute is not None:
             bounds = [(kavka, self.absolute, "")]
@@ -108,7 +111,7 @@ def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
             "name": line.name,
             "unit": line.unit,
             **line.samples,
-            "ratio": line.ratio,
+            "ratio": None if isnan(line.ratio) else line.ratio,
             "verdict": line.verdict(),
         }
         for line in lines
