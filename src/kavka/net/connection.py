@@ -424,9 +424,11 @@ class Connection:
                     break
         finally:
             self._corked = False
-            if left < _SLICE_FRAMES:
-                self._handler.slice_ended(self)
-            self._flush()
+            try:
+                if left < _SLICE_FRAMES:
+                    self._handler.slice_ended(self)
+            finally:
+                self._flush()
 
     @property
     def _is_full(self) -> bool:

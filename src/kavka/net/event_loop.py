@@ -72,7 +72,7 @@ class LoopIterations:
         self.sampler: WaitSampler | None = None
         """Called for each wait of the loop; None while no connection is measured."""
         self.has_one_event = True
-        """True if this iteration has one socket to serve at most, so that no other client waits for its end."""
+        """True if this iteration has one socket to serve at most: few others, if any, wait for its end."""
         self.stalls = 0
         self.stalled_ms = 0
         """The sum of all stalls."""
