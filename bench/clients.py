@@ -288,7 +288,7 @@ def main() -> None:
         measure_all(args)
         return
     with tempfile.TemporaryDirectory(prefix="kavka-bench-") as directory:
-        broker = launch_ours(Path(directory))
+        broker = launch_ours(Path(directory) / "broker")
         try:
             wait_until_serving(broker)
             args.bootstrap = broker.bootstrap
