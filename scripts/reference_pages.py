@@ -92,8 +92,8 @@ def commands() -> str:
             f"{WRITTEN}",
             "",
             "The commands have the options, the output and the exit codes of Apache Kafka's scripts: `kavka topics` is",
-            "`kafka-topics.sh`. Exit codes are 0 (done), 1 (failed) and 2 (not understood). What differs, and why, is in",
-            "[decision 076](../explanation/decisions/076-commands-print-what-kafka-4-1-prints.md).",
+            "`kafka-topics.sh`. Exit codes are 0 (done), 1 (failed) and 2 (not understood). What differs, and why, is",
+            "in [decision 076](../explanation/decisions/076-commands-print-what-kafka-4-1-prints.md).",
             *_helps(),
         ]
     )  # fmt: skip

@@ -13,7 +13,6 @@ import pytest
 from kavka.cli.commands.completion import candidates, main
 from kavka.cli.main import COMMANDS
 
-
 KAVKA = [sys.executable, "-m", "kavka"]
 
 
@@ -70,7 +69,8 @@ def completed_by(shell: str, tmp_path: Path, typed: str) -> list[str]:
     ask = {
         "fish": f"source {script}; complete -C '{typed}'",
         # Its completion works in the line editor only: what the function hands to it is shown instead.
-        "zsh": f"compdef() {{ }}; compadd() {{ shift; print -l -- $found }}; _files() {{ print files }}; source {script}; "
+        "zsh": "compdef() { }; compadd() { shift; print -l -- $found }; _files() { print files }; "
+        f"source {script}; "
         f"words=({typed}); [[ '{typed}' == *' ' ]] && words+=(''); CURRENT=$#words; _kavka",
     }[shell]
     done = subprocess.run(

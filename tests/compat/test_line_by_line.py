@@ -1,10 +1,11 @@
 """Calls of our tools and of Apache Kafka 4.1's on the same broker: the same exit code, the same lines.
 
 Lines are compared without their order (Kafka's comes out of hash tables), frames of the JVM, tables of options, the
-logger's times and names. Not in the table, because they differ on purpose: options that do not exist (Kafka shows a
-stack), `--version`, refusals of `kafka-acls` (Kafka prints them on standard output, with a stack), JSON that is none
-(Jackson's words), versions that only one of both clients speaks, calls for which Kafka waits a minute. The tools of 3.9 have faults
-that 4.1's have not, `Topic 'Optional[t]'` and tables without ends of lines among them: ours are as 4.1's.
+logger's times and names. Not in the table, because they differ on purpose (decision 076): options that do not exist
+(Kafka shows a stack), `--version`, refusals of `kafka-acls` (Kafka prints them on standard output, with a stack), JSON
+that is none (Jackson's words), versions that only one of both clients speaks, calls for which Kafka waits a minute. The
+tools of 3.9 have faults that 4.1's have not, `Topic 'Optional[t]'` and tables without ends of lines among them: ours
+are as 4.1's.
 """
 
 from __future__ import annotations

@@ -107,14 +107,14 @@ def lag_of(position: int, end_offset: int, timestamp_ms: int | None, now_ms: int
 
 
 class Looked(NamedTuple):
-    """What a fetch had to say about the first record at or after a position."""
+    """The answer of a fetch about the first record at or after a position."""
 
     timestamp_ms: int | None
     """Of that record; None where the batches hold none."""
     last_ms: int
     """Of the last batch, -1 without one."""
     next_offset: int
-    """Where to go on."""
+    """The position to go on from."""
 
 
 def look(records: Buffer, position: int) -> Looked:

@@ -20,7 +20,7 @@ from kavka.ids import BrokerId
 _MAX_CONCURRENT = 8
 """Maximum number of groups that are queried concurrently."""
 _TIMEOUT_MS = 5000
-"""How long a broker may take to respond: one that is silent delays the groups of the others as little as that."""
+"""The longest time for a response: a broker that is silent delays the groups of the others as little as that."""
 
 
 async def sample_groups(

@@ -31,8 +31,8 @@ _ALLOWED = {
     "dry-run": ("list", "describe", "reset-offsets"),
     "export": ("list", "describe", "reset-offsets"),
 }
-"""With which actions an option may be given. As in Kafka's script the others are passed over where they say nothing; but
-`--dry-run` and `--export` beside `--delete` would delete, which is not meant.
+"""With which actions an option may be given. As in Kafka's script the others are passed over where they say nothing;
+but `--dry-run` and `--export` beside `--delete` would delete, which is not meant.
 """
 
 OPTIONS = OptionSet(

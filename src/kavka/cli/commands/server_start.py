@@ -37,7 +37,8 @@ log = logging.getLogger("kavka")
 
 MAX_WORKERS = 1_000
 
-_USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]... | --version
+_USAGE = """usage: kavka server-start [-daemon] [--workers N] [server.properties] [--override property=value]...
+       kavka server-start --version
 
 Without a file the broker serves 127.0.0.1:9092 and keeps its data in /tmp/kafka-logs.
 A port of 0 takes a free one; the line printed on standard output names it.
