@@ -6,7 +6,9 @@ import compileall
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from crc32c import crc32c
@@ -35,10 +37,29 @@ def launch_apache(kafka: ApacheKafka) -> Launch:
     return launch
 
 
-def launch_ours(directory: Path) -> Broker:
-    """Launch our broker with its defaults."""
+def launch_ours(directory: Path, settings: Mapping[str, str] = _NO_SETTINGS) -> Broker:
+    """Launch our broker with its defaults, but for the settings."""
     directory.mkdir(parents=True)
-    return launch_kavka(directory, _NO_SETTINGS, free_port())
+    return launch_kavka(directory, settings, free_port())
+
+
+@contextmanager
+def run_pair(
+    directory: Path, kafka: ApacheKafka, settings: Mapping[str, str] = _NO_SETTINGS
+) -> Iterator[dict[str, Broker]]:
+    """Run one broker of each side, as their users would start them; ours with `settings`."""
+    compile_ours()
+    launchers: dict[str, Launch] = {
+        "apache": launch_apache(kafka),
+        "kavka": partial(launch_ours, settings=settings),
+    }
+    with ExitStack() as stack:
+        brokers = {}
+        for side, launch in launchers.items():
+            broker = brokers[side] = launch(directory / side)
+            stack.callback(broker.process.stop)
+            wait_until_serving(broker)
+        yield brokers
 
 
 def compile_ours() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from apache.report import Samples
 from apache.results import print_now
 
 
@@ -21,6 +22,22 @@ class Speed(Protocol):
 
 
 S = TypeVar("S", bound=Speed)
+
+
+class Cost(Speed, Protocol):
+    """The properties of a sample with the broker's processor time."""
+
+    @property
+    def cpu_seconds_per_million(self) -> float:
+        """Processor time of the broker for a million records."""
+        ...
+
+
+def rates_and_cpu(samples: Mapping[str, Sequence[Cost]]) -> tuple[Samples, Samples]:
+    """Return the records a second and the processor time of the samples, each by side."""
+    rates = {side: [one.records_per_second for one in found] for side, found in samples.items()}
+    cpu = {side: [one.cpu_seconds_per_million for one in found] for side, found in samples.items()}
+    return rates, cpu
 
 
 def parse_options(about: str | None) -> argparse.Namespace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 from apache.drive import Driver
@@ -17,11 +16,11 @@ from apache.lifecycle import (
     idle_cpu_percent,
     launch_apache,
     launch_ours,
-    wait_until_serving,
+    run_pair,
 )
 from apache.report import Line, Samples, as_json, table
 from apache.results import print_now, write_results
-from apache.rounds import parse_options, run_rounds
+from apache.rounds import parse_options, rates_and_cpu, run_rounds
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -47,12 +46,7 @@ def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -
     kafka = ApacheKafka("4.1")
     launchers: dict[str, Launch] = {"apache": launch_apache(kafka), "kavka": launch_ours}
     lines = [_first_record(directory, launchers, rounds)]
-    with ExitStack() as stack:
-        brokers: dict[str, Broker] = {}
-        for side, launch in launchers.items():
-            broker = brokers[side] = launch(directory / side)
-            stack.callback(broker.process.stop)
-            wait_until_serving(broker)
+    with run_pair(directory, kafka) as brokers:
         lines += _idle(brokers, seconds=5 if quick else 30)
         driver = Driver(kafka)
         driver.warm_up(brokers, quick=quick)
@@ -93,8 +87,7 @@ def _workload(
     samples = run_rounds(
         workload.name, _SIDES, rounds, lambda side: driver.run(brokers[side], workload, records)
     )
-    speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
-    cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in _SIDES}
+    speed, cpu = rates_and_cpu(samples)
     return [
         Line(workload.name, "records/s", speed, goal=1.0, more_is_better=True),
         Line(f"broker CPU, {workload.name}", "s per million", cpu, goal=0.5),

@@ -13,7 +13,7 @@ from pathlib import Path
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples, as_json, between_table, table
 from apache.results import print_now, write_results
-from apache.rounds import parse_options, run_rounds
+from apache.rounds import parse_options, rates_and_cpu, run_rounds
 
 from cluster.drive import Driver, Sample
 from cluster.trio import Trio, run_trio
@@ -90,8 +90,7 @@ def _workload(
 
 
 def _lines(workload: Workload, samples: dict[str, list[Sample]]) -> list[Line]:
-    speed = {side: [s.records_per_second for s in samples[side]] for side in _SIDES}
-    cpu = {side: [s.cpu_seconds_per_million for s in samples[side]] for side in _SIDES}
+    speed, cpu = rates_and_cpu(samples)
     is_synchronous = workload.producers and workload.replication is Replication.SYNCHRONOUS
     goal = 1.5 if is_synchronous else 1.0
     lines = [Line(workload.name, "records/s", speed, goal=goal, more_is_better=True)]

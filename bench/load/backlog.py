@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples
 from apache.results import print_now
+from apache.topics import run_topic
 
 from kavka_compat.brokers import Broker
-from load.topics import SIDES, drop_page_cache, log_files, run_topic
+from load.topics import SIDES, drop_page_cache, log_files
 
 RECORD_BYTES = 1000
 _SEGMENTS: Mapping[str, str] = {"segment.bytes": str(64 << 20)}

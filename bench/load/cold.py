@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import takewhile
 from pathlib import Path
 
+from apache.latency import round_trips_ms
 from apache.perf_tools import PerfTools
 from apache.report import Line, Samples
 from apache.results import print_now
-from confluent_kafka import Consumer, Producer, TopicPartition
+from apache.topics import run_topic
 
 from kavka_compat.brokers import Broker
-from load.topics import SIDES, drop_page_cache, log_files, run_topic
+from load.topics import SIDES, drop_page_cache, log_files
 
 RECORD_BYTES = 1000
 _MAX_RATIO = 2.0
@@ -108,25 +110,11 @@ def _reading(broker: Broker, topic: str, records: int) -> Iterator[subprocess.Po
 
 def _percentile(broker: Broker, goes_on: Goes) -> float:
     """Send one record after the other and wait for each, while `goes_on()`; return the 99th percentile in ms."""
-    at = {"bootstrap.servers": broker.bootstrap, "log_level": 4}
-    taken: list[float] = []
-    with run_topic(broker, "hot", partitions=1) as topic:
-        producer = Producer({**at, "acks": "all", "linger.ms": 0})
-        consumer = Consumer({**at, "group.id": "hot", "fetch.wait.max.ms": 500})
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        number = 0
-        while goes_on():
-            began = time.perf_counter()
-            producer.produce(topic, bytes(100))
-            producer.poll(0)
-            message = consumer.poll(60)
-            if message is None or message.error():
-                raise RuntimeError("a record did not come")
-            number += 1
-            if number > _FEWEST:  # those before connect and warm up
-                taken.append((time.perf_counter() - began) * 1000)
-        producer.flush(10)
-        consumer.close()
+    with (
+        run_topic(broker, "hot", partitions=1) as topic,
+        closing(round_trips_ms(broker.bootstrap, topic, patience_s=60)) as trips,
+    ):
+        taken = list(takewhile(lambda _: goes_on(), trips))[_FEWEST:]  # those before connect
     if len(taken) < _FEWEST:
         raise RuntimeError(
             f"only {len(taken)} records were sent beside the reader; let it read more"

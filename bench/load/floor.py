@@ -10,9 +10,10 @@ from pathlib import Path
 
 from apache.perf_tools import PerfTools
 from apache.results import print_now
+from apache.topics import run_topic
 
 from kavka_compat.brokers import Broker
-from load.topics import SIDES, log_files, run_topic
+from load.topics import SIDES, log_files
 
 RECORD_BYTES = 1000
 _SOURCE = Path(__file__).with_name("floor.c")

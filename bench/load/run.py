@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from apache.drive import Driver
-from apache.lifecycle import compile_ours, launch_apache, launch_ours, wait_until_serving
+from apache.lifecycle import run_pair
 from apache.perf_tools import PerfTools
 from apache.report import Line, as_json, floor_table, table
 from apache.results import write_results
@@ -33,16 +32,9 @@ def main() -> None:
     kafka = ApacheKafka("4.1")
     with (
         tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as name,
-        ExitStack() as stack,
+        run_pair(Path(name), kafka) as brokers,
     ):
-        directory = Path(name)
-        compile_ours()
-        brokers: dict[str, Broker] = {}
-        for side, launch in {"apache": launch_apache(kafka), "kavka": launch_ours}.items():
-            broker = brokers[side] = launch(directory / side)
-            stack.callback(broker.process.stop)
-            wait_until_serving(broker)
-        bench = _Bench(directory, kafka, brokers, rounds, options.quick)
+        bench = _Bench(Path(name), kafka, brokers, rounds, options.quick)
         bench.run(options.only)
     if bench.lines:
         print(f"\n{table(bench.lines, _REFERENCE)}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apache.drive import Driver
 from apache.report import Line
-from apache.rounds import run_rounds
+from apache.rounds import rates_and_cpu, run_rounds
 from apache.workloads import Workload
 
 from kavka_compat.brokers import Broker
@@ -35,13 +35,11 @@ def measure(
     samples = run_rounds(
         workload.name, SIDES, rounds, lambda side: driver.run(brokers[side], workload, records)
     )
-    speed = {side: [s.records_per_second for s in samples[side]] for side in SIDES}
+    speed, cpu = rates_and_cpu(samples)
     million = 1_000_000 / workload.record_bytes
     megabytes = {side: [each / million for each in speed[side]] for side in SIDES}
     # seconds for 1,000 MB: a million records of 1 MB would be seconds that no run has
-    cpu = {
-        side: [s.cpu_seconds_per_million * million / 1000 for s in samples[side]] for side in SIDES
-    }
+    cpu = {side: [each * million / 1000 for each in cpu[side]] for side in SIDES}
     name = workload.name
     return [
         Line(name, "records/s", speed, goal=1.0, more_is_better=True),

@@ -1,41 +1,15 @@
-"""Topics of a run, the files in which a broker keeps them, and the page cache of these files."""
+"""The files in which a broker keeps a topic, and the page cache of these files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kavka.storage.disk.linux_calls import cached_pages
 from kavka_compat.brokers import Broker
 
 SIDES = ("apache", "kavka")
-PARTITIONS = 6
-_NO_SETTINGS: Mapping[str, str] = {}
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_names = count()
-
-
-@contextmanager
-def run_topic(
-    broker: Broker,
-    name: str,
-    partitions: int = PARTITIONS,
-    settings: Mapping[str, str] = _NO_SETTINGS,
-) -> Iterator[str]:
-    """Create a topic for one run, named after `name`, and delete it afterwards."""
-    topic = f"{name}-{next(_names)}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 4})
-    new = NewTopic(topic, partitions, 1, config=dict(settings))
-    admin.create_topics([new])[topic].result(60)
-    try:
-        yield topic
-    finally:
-        admin.delete_topics([topic])[topic].result(60)
 
 
 def log_files(broker: Broker, topic: str) -> list[Path]:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from apache.report import Line
 from apache.rounds import run_rounds
+from apache.topics import run_topic
 from confluent_kafka import Producer
 
 from kavka_compat.brokers import Broker
-from transactions.pair import SIDES, java_program, topic_at
+from transactions.pair import SIDES, java_program
 
 RECORD_BYTES = 1000
 TRANSACTION_MS = 100
@@ -110,7 +111,7 @@ def _pairs(broker: Broker, windows: Windows, pairs: int) -> list[Pair]:
     """Return the pairs of one run behind its warm-up."""
     found: list[Pair] = []
     waiting: dict[bool, tuple[float, float]] = {}
-    with topic_at(broker, "cost", _PARTITIONS) as topic:
+    with run_topic(broker, "cost", _PARTITIONS) as topic:
         used = broker.process.cpu_seconds()
         for window in windows(
             broker.bootstrap, topic, f"cost-{next(_ids)}", pairs + _WARM_UP_PAIRS

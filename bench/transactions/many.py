@@ -15,6 +15,7 @@ from typing import Any
 
 from apache.report import Line
 from apache.rounds import run_rounds
+from apache.topics import run_topic
 
 from kavka.errors import ErrorCode
 from kavka.net.network import TcpNetwork
@@ -34,7 +35,7 @@ from kavka.wire.messages.produce import (
 )
 from kavka.wire.records.batch import BatchBuilder
 from kavka_compat.brokers import Broker
-from transactions.pair import SIDES, topic_at
+from transactions.pair import SIDES
 
 _MIB = 1 << 20
 _CONNECTIONS = 20
@@ -95,7 +96,7 @@ def measure(brokers: dict[str, Broker], ids: int, rounds: int) -> list[Line]:
 
 
 async def _run(broker: Broker, ids: int) -> Sample:
-    with topic_at(broker, "many", _PARTITIONS) as topic:
+    with run_topic(broker, "many", _PARTITIONS) as topic:
         connections = [
             await Peer.connect(TcpNetwork(), "127.0.0.1", broker.port) for _ in range(_CONNECTIONS)
         ]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from apache.drive import Driver
+from apache.lifecycle import run_pair
 from apache.report import Line, as_json, table
 from apache.results import write_results
 from apache.rounds import parse_options
@@ -19,10 +20,11 @@ from apache.rounds import parse_options
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
 from transactions import cost, many, small
-from transactions.pair import run_pair
 from transactions.through_spark import ThroughSpark
 
 Part = Callable[[], list[Line]]
+_SETTINGS = {"transaction.two.phase.commit.enable": "true"}
+"""Of our broker: its Spark sink uses two-phase commit then."""
 
 
 def main() -> None:
@@ -32,7 +34,7 @@ def main() -> None:
     kafka = ApacheKafka("4.1")
     with (
         tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as name,
-        run_pair(Path(name), kafka) as brokers,
+        run_pair(Path(name), kafka, _SETTINGS) as brokers,
     ):
         lines = _Bench(Path(name), kafka, brokers, rounds, options.quick).run(options.only)
     print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")

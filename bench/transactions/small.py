@@ -14,10 +14,11 @@ from pathlib import Path
 
 from apache.report import Line
 from apache.rounds import run_rounds
+from apache.topics import run_topic
 from confluent_kafka import Producer
 
 from kavka_compat.brokers import Broker
-from transactions.pair import SIDES, java_program, topic_at
+from transactions.pair import SIDES, java_program
 
 RECORD_BYTES = 100
 _PARTITIONS = 6
@@ -64,7 +65,7 @@ def measure(
 
     def run(side: str) -> Sample:
         broker = brokers[side]
-        with topic_at(broker, "small", _PARTITIONS) as topic:
+        with run_topic(broker, "small", _PARTITIONS) as topic:
             before = broker.process.cpu_seconds()
             found = transact(broker.bootstrap, topic, producers, seconds)
             used = broker.process.cpu_seconds() - before

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from apache.report import Line
 from apache.rounds import run_rounds
+from apache.topics import run_topic
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kavka.spark.session import local_session
 from kavka_compat.brokers import Broker
 from support.spark.spark_connector import connector_jars
-from transactions.pair import SIDES, topic_at
+from transactions.pair import SIDES
 
 VALUE_BYTES = 100
 BATCHES = 4
@@ -94,7 +95,7 @@ class ThroughSpark:
             .option("maxFilesPerTrigger", _PARTITIONS)
             .parquet(self._files)
         )
-        with topic_at(self._brokers[side], "sink", _PARTITIONS) as topic:
+        with run_topic(self._brokers[side], "sink", _PARTITIONS) as topic:
             writer = frame.writeStream.format(_FORMATS[side]).options(**self._sink(side, topic))
             checkpoint = str(self._directory / f"checkpoint-{next(_runs)}")
             query = (
@@ -109,7 +110,7 @@ class ThroughSpark:
         return Speed(self._rows / took_ms * 1000)
 
     def _write_frame(self, side: str) -> Speed:
-        with topic_at(self._brokers[side], "frame", _PARTITIONS) as topic:
+        with run_topic(self._brokers[side], "frame", _PARTITIONS) as topic:
             started = time.perf_counter()
             writer = self._frame.write.format(_FORMATS[side]).mode("append")
             writer.options(**self._sink(side, topic)).save()
@@ -137,8 +138,8 @@ class ThroughSpark:
     def _latency(self, side: str, records: int) -> Latency:
         broker = self._brokers[side]
         with (
-            topic_at(broker, "in", _PARTITIONS) as source,
-            topic_at(broker, "out", _PARTITIONS) as target,
+            run_topic(broker, "in", _PARTITIONS) as source,
+            run_topic(broker, "out", _PARTITIONS) as target,
             self._copying(side, source, target),
         ):
             taken = _latencies_ms(broker.bootstrap, source, target, records)

@@ -20,13 +20,12 @@ from kavka.wire.records.batch import BatchBuilder
 from kavka.wire.stored.transactions import (
     TransactionLogKey,
     TransactionLogValue,
-    encode_transaction_key,
-    encode_transaction_value,
 )
 from kavka.wire.stored.znodes import ProducerIdBlock
 from support.config_requests import SET, TOPIC, altered, described
 from support.one_broker import Run, Served
 from support.produce import batch
+from support.transaction_records import encode_transaction_key, encode_transaction_value
 
 
 def lose_registry(data: Path) -> None:

@@ -23,11 +23,10 @@ from kavka.wire.stored.transactions import (
     TransactionLogKey,
     TransactionLogPartition,
     TransactionLogValue,
-    encode_transaction_key,
-    encode_transaction_value,
 )
 from support.one_broker import Run, Served
 from support.produce import batch, produce
+from support.transaction_records import encode_transaction_key, encode_transaction_value
 
 
 def group_of(*members: tuple[str, str | None]) -> tuple[bytes, bytes]:

@@ -24,10 +24,9 @@ from kavka.wire.records.compression import Compression
 from kavka.wire.stored.transactions import (
     TransactionLogKey,
     TransactionLogValue,
-    encode_transaction_key,
-    encode_transaction_value,
 )
 from support.one_broker import Run, Served
+from support.transaction_records import encode_transaction_key, encode_transaction_value
 from support.waiting import until
 
 NOW = 1_700_000_000_000

@@ -55,9 +55,9 @@ from kavka.wire.stored.transactions import (
     TransactionLogKey,
     TransactionLogPartition,
     TransactionLogValue,
-    encode_transaction_key,
 )
 from kavka.wire.versioned import encode_versioned
+from support.transaction_records import encode_transaction_key
 
 NOW_MS = 1_700_000_000_000
 STEPS = 60

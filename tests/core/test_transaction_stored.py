@@ -15,9 +15,8 @@ from kavka.wire.stored.transactions import (
     TransactionLogKey,
     TransactionLogPartition,
     TransactionLogValue,
-    encode_transaction_key,
-    encode_transaction_value,
 )
+from support.transaction_records import encode_transaction_key, encode_transaction_value
 
 PARTITIONS = frozenset(TopicPartition(topic, n) for topic in ("t", "u") for n in (0, 7))
 VALUES = [

@@ -12,7 +12,7 @@ from typing import Any
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.storage.directory.log_directory import LogDirectory
-from kavka.storage.disk.os_disk import OsDisk, OsFile
+from kavka.storage.disk.os_disk import OsDisk
 from kavka.storage.log.log import Appended, Log
 from kavka.storage.log_config import LogConfig
 from kavka.wire.records.header import (
@@ -24,6 +24,7 @@ from kavka.wire.records.header import (
     read_header,
     walk,
 )
+from support.cold_files import ProbedFile
 
 TP = TopicPartition("events", 0)
 
@@ -175,7 +176,7 @@ class BadDisk(OsDisk):
         return await super().run(work, *args)
 
 
-class BadFile(OsFile):
+class BadFile(ProbedFile):
     """A file of `BadDisk`."""
 
     def __init__(self, fd: int, path: str, disk: BadDisk) -> None:
@@ -199,9 +200,6 @@ class BadFile(OsFile):
 
     def is_cached(self, length: int, position: int) -> bool:
         return not self._disk.is_cold
-
-    def read_cached(self, length: int, position: int) -> bytes | None:
-        return None if self._disk.is_cold else self.read_at(length, position)
 
 
 class RenamingDisk(OsDisk):

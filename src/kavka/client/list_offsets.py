@@ -62,6 +62,13 @@ async def list_offsets(
     }
 
 
+def failure_of(refusal: KafkaError) -> KafkaError | TimeoutError:
+    """Return what to raise for a partition of `list_offsets`: a TimeoutError if its leader did not answer."""
+    if refusal.code is ErrorCode.REQUEST_TIMED_OUT:
+        return TimeoutError(refusal.detail)
+    return refusal
+
+
 async def look_up_offsets(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, int],
@@ -76,9 +83,7 @@ async def look_up_offsets(
     found = {}
     for topic_partition, result in results.items():
         if isinstance(result, KafkaError):
-            if result.code is ErrorCode.REQUEST_TIMED_OUT:
-                raise TimeoutError(result.detail)
-            raise result
+            raise failure_of(result)
         found[topic_partition] = result
     return found
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from kavka.client.list_offsets import OffsetAndTimestamp
+from kavka.client.list_offsets import OffsetAndTimestamp, failure_of
 from kavka.client.metadata import PartitionMetadata
 from kavka.console.connection import ClusterConnection
-from kavka.errors import ErrorCode, KafkaError
+from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
 
 Answers = dict[TopicPartition, OffsetAndTimestamp | Exception]
@@ -39,16 +39,12 @@ async def offsets_by_leader(
             )
         except OSError as error:
             return dict.fromkeys(keys, error)
-        return {key: _silence(result) for key, result in results.items()}
+        return {
+            key: failure_of(result) if isinstance(result, KafkaError) else result
+            for key, result in results.items()
+        }
 
     found: Answers = {}
     for answers in await asyncio.gather(*map(ask, of_leaders.values())):
         found.update(answers)
     return found
-
-
-def _silence(result: OffsetAndTimestamp | KafkaError) -> OffsetAndTimestamp | Exception:
-    """Return the result, or a TimeoutError for a leader that did not answer."""
-    if isinstance(result, KafkaError) and result.code is ErrorCode.REQUEST_TIMED_OUT:
-        return TimeoutError(result.detail)
-    return result

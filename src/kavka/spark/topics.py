@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from kavka.client.list_offsets import list_offsets
+from kavka.client.list_offsets import failure_of, list_offsets
 from kavka.core.java_patterns import java_pattern
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, TopicPartition, uuid_text
@@ -211,8 +211,9 @@ async def offsets_at(connection: Connection, timestamps: Mapping[TopicPartition,
     offsets: Offsets = {}
     for partition, result in listed.items():
         if isinstance(result, KafkaError):
-            if result.code is ErrorCode.REQUEST_TIMED_OUT:
-                raise TimeoutError(result.detail)
+            failure = failure_of(result)
+            if isinstance(failure, TimeoutError):
+                raise failure
             raise ConnectorError(f"The offsets of {partition} cannot be read: {result}")
         offsets[partition] = result.offset
     return offsets

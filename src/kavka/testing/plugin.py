@@ -38,8 +38,6 @@ class StartCluster(Protocol):
         ...
 
 
-_ARGUMENTS = ("brokers", "settings", "users", "tls", "client_certificates", "authorization")
-
 _FIXTURES = frozenset({"kavka_session_broker", "kavka_start"})
 """The fixtures on which all others stand."""
 _MARKER = (
@@ -234,11 +232,14 @@ class Runtime:
 
 
 def _require_arguments(name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    from kavka.testing.cluster import SecurityArguments
+
     if args:
         raise TypeError(f"{name}: give {args[0]!r} by its name, as in brokers=3")
-    unknown = sorted(options.keys() - set(_ARGUMENTS))
+    known = ("brokers", "settings", *SecurityArguments.__annotations__)
+    unknown = sorted(options.keys() - set(known))
     if unknown:
-        raise TypeError(f"{name}: no argument {unknown[0]!r}; these are: {', '.join(_ARGUMENTS)}")
+        raise TypeError(f"{name}: no argument {unknown[0]!r}; these are: {', '.join(known)}")
 
 
 _OPTIONS = pytest.StashKey[Options]()

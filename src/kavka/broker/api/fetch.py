@@ -113,11 +113,8 @@ class Handler:
             return self._load_later(context, request, session, reader, reads)
         if _is_enough(request, reader, reads):
             return self._response(context, request, session, reads, is_short=is_short)
-        have = 0
-        for read in reads:
-            if read.length:
-                have += read.length
-                read.release()
+        have = sum(read.length for read in reads)
+        reader.release(reads)
         # All is in the session: it may wait long.
         request.topics, request.forgotten_topics_data = [], []
         return _DelayedFetch(self, context, request, session, reader, have)
@@ -384,10 +381,11 @@ class _DelayedFetch(DeferredResponse):
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
-        # Where each change of a partition is worth a response, bytes are not counted.
-        self._before = (
-            (reader.appended_bytes() if self._wanted > 1 else 0) if before is None else before
-        )
+        if (
+            before is None and self._wanted > 1
+        ):  # else each change of a partition is worth a response
+            before = reader.appended_bytes()
+        self._before = before or 0
         self._ticket = handler.purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
 
     def is_complete(self) -> bool:

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kavka.client.admin.records import OffsetSpec
-from kavka.client.list_offsets import OffsetAndTimestamp
-from kavka.errors import ErrorCode
+from kavka.client.list_offsets import OffsetAndTimestamp, failure_of
 from kavka.ids import TopicPartition
 from kavka.values import frozen
 
@@ -148,8 +147,6 @@ async def _listed(
     listed = await admin.list_offsets(wanted, timeout_ms=timeout_ms) if wanted else {}
     for topic_partition, result in listed.items():
         if not isinstance(result, OffsetAndTimestamp):
-            if result.code is ErrorCode.REQUEST_TIMED_OUT:
-                raise TimeoutError(result.detail)
-            raise result
+            raise failure_of(result)
         found[topic_partition] = result.offset
     return found

@@ -55,7 +55,7 @@ Effect = SendReply[Reply] | BrokerUpdate
 
 
 class SharedPartitions:
-    """Partitions in order, for any number of sets. Nobody changes them."""
+    """Partitions in order, for any number of sets; they do not change."""
 
     __slots__ = ("_members", "order")
 

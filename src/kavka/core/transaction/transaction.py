@@ -117,9 +117,8 @@ class Transaction:
         if previous is not None and previous.producer_id != value.producer_id:
             before = previous.producer_id
         stored = before
-        if (
-            value.client_transaction_version == 0
-        ):  # the older form of the record has no place for them
+        if value.client_transaction_version == 0:
+            # The older form of the record has no place for them.
             assert value.next_producer_id == NO_PRODUCER_ID
             stored = NO_PRODUCER_ID
         if value.previous_producer_id != stored:

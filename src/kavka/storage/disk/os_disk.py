@@ -99,17 +99,9 @@ class OsFile:
                 if pages < _page_span(length, position):
                     return False
                 stride = length
-        try:
-            for place in range(position, position + length, stride):
-                os.preadv(self._fd, probe, place, _RWF_NOWAIT)
-            os.preadv(self._fd, probe, position + length - 1, _RWF_NOWAIT)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            self._probe = None
-            return False
+        for place in (*range(position, position + length, stride), position + length - 1):
+            if self._read_nowait(probe, place) < 0:
+                return False
         return True
 
     def read_cached(self, length: int, position: int) -> Buffer | None:
@@ -117,16 +109,19 @@ class OsFile:
         if self._probe is None:
             return None
         data = bytearray(length)
+        return data if self._read_nowait([data], position) == length else None
+
+    def _read_nowait(self, buffers: list[bytearray], position: int) -> int:
+        """Read without blocking and return how many bytes; -1 if they are not in memory, or that is not known here."""
         try:
-            count = os.preadv(self._fd, (data,), position, _RWF_NOWAIT)
+            return os.preadv(self._fd, buffers, position, _RWF_NOWAIT)
         except BlockingIOError:
-            return None
+            return -1
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
             self._probe = None
-            return None
-        return data if count == length else None
+            return -1
 
     def sync(self) -> None:
         """Return when all that was written is on the medium (fdatasync)."""
