@@ -18,6 +18,9 @@ from typing import Any
 
 GROUP = 10_000
 HEADERS = [("kind", b"order"), ("trace", b"0123456789abcdef")]
+FETCH_WAIT_MS = 50
+"""How long a fetch of a consumer waits at the end of the log (default: 500): a round begins by seeking, and the answer
+to the last fetch of the round before is waited for first. It is not part of reading."""
 ONE_AT_A_TIME = "one at a time"
 ROUND_TRIP = "round trip"
 Seconds = list[float]
@@ -266,7 +269,11 @@ def kavka_consume(job: Job) -> Iterator[Work]:
     """Consume with kavka: as records, by iteration, as columns or as Arrow."""
     from kavka.client import Consumer
 
-    settings = {"bootstrap.servers": job["bootstrap"], "auto.offset.reset": "earliest"}
+    settings: dict[str, Any] = {
+        "bootstrap.servers": job["bootstrap"],
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": FETCH_WAIT_MS,
+    }
     if not job["defaults"]:
         settings["max.poll.records"] = 20_000
     loop = asyncio.new_event_loop()
@@ -311,6 +318,7 @@ def confluent_consume(job: Job) -> Iterator[Work]:
         "bootstrap.servers": job["bootstrap"],
         "group.id": f"bench-{job['topic']}",
         "enable.auto.commit": False,
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
     if not job["defaults"]:
         settings["fetch.queue.backoff.ms"] = 1
@@ -337,7 +345,10 @@ def aiokafka_consume(job: Job) -> Iterator[Work]:
 
     async def start() -> Any:
         consumer = AIOKafkaConsumer(
-            job["topic"], bootstrap_servers=job["bootstrap"], auto_offset_reset="earliest"
+            job["topic"],
+            bootstrap_servers=job["bootstrap"],
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         await consumer.start()
         return consumer
@@ -359,7 +370,11 @@ def kafka_python_consume(job: Job) -> Iterator[Work]:
     """Consume with kafka-python, in bunches."""
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=job["bootstrap"], enable_auto_commit=False)
+    consumer = KafkaConsumer(
+        bootstrap_servers=job["bootstrap"],
+        enable_auto_commit=False,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
     partitions = consumer.partitions_for_topic(job["topic"])
     consumer.assign([TopicPartition(job["topic"], partition) for partition in partitions])
 
@@ -427,6 +442,7 @@ def confluent_round_trips(job: Job) -> Iterator[Work]:
         return took
 
     yield work
+    assert producer.flush(120) == 0
     consumer.close()
 
 

@@ -5,7 +5,7 @@
 
 Without an address a broker is started for the run. Each way of each client is a process of its own, which connects,
 warms up, and then waits: in a round all of them work once, one after the other. A ratio is taken within a round. All
-six scenarios take about twelve minutes on two idle cores. All measures are in a file of bench/results, which
+six scenarios take about a quarter of an hour on two idle cores. All measures are in a file of bench/results, which
 `make bench-report` publishes. Topics are deleted at the end of a scenario. `client_ways.py` has what the processes do.
 """
 
@@ -80,13 +80,13 @@ ROUND_TRIPS = {
 }
 """The same where a consumer has each record before the next is sent; a topic for each of them."""
 CONSUME = {
-    "kavka records": 400_000,
-    "kavka iteration": 400_000,
-    "kavka columns": 400_000,
-    "kavka arrow": 400_000,
-    "confluent consume": 400_000,
-    "aiokafka getmany": 400_000,
-    "kafka-python poll": 40_000,
+    "kavka records": 1_200_000,
+    "kavka iteration": 1_200_000,
+    "kavka columns": 1_200_000,
+    "kavka arrow": 1_200_000,
+    "confluent consume": 1_200_000,
+    "aiokafka getmany": 1_200_000,
+    "kafka-python poll": 200_000,
 }
 GOALS = (
     ("kavka append", ("confluent produce",), 1.0),
