@@ -19,12 +19,12 @@ from typing import Any
 GROUP = 10_000
 HEADERS = [("kind", b"order"), ("trace", b"0123456789abcdef")]
 FETCH_WAIT_MS = 50
-"""How long a fetch of a consumer waits at the end of the log (default: 500): a round begins by seeking, and the answer
+"""The wait of a fetch at the end of the log (default: 500): a round begins by seeking, and the answer
 to the last fetch of the round before is waited for first. It is not part of reading."""
 ONE_AT_A_TIME = "one at a time"
 ROUND_TRIP = "round trip"
 Seconds = list[float]
-"""How long each record took."""
+"""The time that each record took."""
 Work = Callable[[], Seconds | None]
 Job = dict[str, Any]
 
@@ -519,7 +519,7 @@ CLIENTS: dict[str, Client] = {
     "aiokafka": (aiokafka_produce, aiokafka_consume, aiokafka_round_trips),
     "kafka-python": (kafka_python_produce, kafka_python_consume, kafka_python_round_trips),
 }
-"""How each client produces, consumes and does both."""
+"""Functions by which each client produces, consumes and does both."""
 
 
 def function_of(way: str) -> Callable[[Job], Iterator[Work]]:
