@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
@@ -84,6 +85,7 @@ async def list_groups(
     failures: dict[BrokerId, Exception] | None,
 ) -> list[GroupListing]:
     """See `Admin.list_groups`."""
+    states, types = arguments.names("states", states), arguments.names("types", types)
 
     def build(peer: Peer) -> tuple[ListGroupsRequest, int]:
         version = peer.version_of(ApiKey.LIST_GROUPS)
@@ -91,7 +93,7 @@ async def list_groups(
         if version < needed:
             detail = f"{peer.name} is too old to filter groups"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
-        return ListGroupsRequest(states_filter=list(states), types_filter=list(types)), version
+        return ListGroupsRequest(states_filter=states, types_filter=types), version
 
     answers: dict[BrokerId, ListGroupsResponse] = await router.each_broker(
         build, timeout_ms, failures
@@ -127,7 +129,7 @@ async def describe_groups(
         coordinator_id = await router.cluster.find_coordinator(group_id)
         return _description(group, router.cluster.metadata.brokers[coordinator_id])
 
-    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in arguments.names("group_ids", group_ids))
 
 
 def _description(
@@ -180,7 +182,7 @@ async def delete_groups(
         if refused is not None:
             raise refused
 
-    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in arguments.names("group_ids", group_ids))
 
 
 async def remove_members(
@@ -197,7 +199,9 @@ async def remove_members(
             raise described
         chosen = [(member.member_id, member.instance_id) for member in described.members]
     else:
-        chosen = [("", instance_id) for instance_id in instance_ids]
+        chosen = [
+            ("", instance_id) for instance_id in arguments.names("instance_ids", instance_ids)
+        ]
     if not chosen:
         return {}
 

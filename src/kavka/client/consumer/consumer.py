@@ -265,10 +265,11 @@ class Consumer(Client):
 
         Raise AuthenticationFailed where a broker refuses the credential, and KafkaError for what needs a decision:
         no valid offset and no reset policy, no permission, an invalid topic name, corrupt data, a group that refuses
-        this member.
+        this member. Raise RuntimeError where neither topics nor partitions were chosen.
         """
         self._require_loop()
         self._require_reading()
+        self._subscription.require_something()
         self._seeker.leave_iteration()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
 
@@ -331,6 +332,7 @@ class Consumer(Client):
     async def _poll_for_iteration(self) -> list[FetchedBatches]:
         self._require_loop()
         self._require_reading()
+        self._subscription.require_something()
         return await self._poll(_MAX_WAIT_S, self._max_poll_records)
 
     # Positions

@@ -218,6 +218,13 @@ class Subscription:
             )
         return state
 
+    def require_something(self) -> None:
+        """Raise RuntimeError when nothing was chosen: a reader would wait for ever."""
+        if self.mode is Mode.NONE:
+            raise RuntimeError(
+                "there is nothing to read: subscribe to topics, or assign partitions"
+            )
+
     @property
     def uses_group(self) -> bool:
         """Return whether the group assigns the partitions."""
