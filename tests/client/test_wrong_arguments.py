@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.client import Consumer, TopicPartition, blocking
+from kavka.client import Consumer, InvalidSetting, TopicPartition, blocking
 
 
 @pytest.mark.parametrize("settings_of", [{}, {"group.id": "g"}])
@@ -61,5 +61,20 @@ def test_a_partition_that_is_no_number_is_refused(broker, settings):
 
 
 def test_a_name_of_a_setting_that_is_no_text_is_refused(broker, settings):
+    wrong: Any = {1: 2}
     with pytest.raises(TypeError, match="names of settings are text: 1 is int"):
-        blocking.Producer({**settings, 1: 2}, network=broker)
+        blocking.Producer(settings | wrong, network=broker)
+
+
+@pytest.mark.parametrize("given", [[3], "com.example.Tracing", [object()], object(), [int]])
+@pytest.mark.parametrize(
+    ("client", "methods"),
+    [
+        (blocking.Producer, "on_send and on_acknowledgement"),
+        (blocking.Consumer, "on_consume and on_commit"),
+    ],
+    ids=["producer", "consumer"],
+)
+def test_what_is_no_interceptor_is_refused(broker, settings, client, methods, given):
+    with pytest.raises(InvalidSetting, match=f"Give objects with {methods}"):
+        client(settings | {"interceptor.classes": given}, network=broker)

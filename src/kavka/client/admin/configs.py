@@ -188,7 +188,7 @@ async def incremental_alter_configs(
 
 async def alter_configs(
     router: Router,
-    configs: Mapping[ConfigResource, Mapping[str, str | None]],
+    configs: Mapping[ConfigResource, Mapping[str, str | float | bool | None]],
     validate_only: bool,
     timeout_ms: int | None,
 ) -> dict[ConfigResource, KafkaError | None]:

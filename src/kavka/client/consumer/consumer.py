@@ -77,7 +77,7 @@ class Consumer(Client):
         self._group_settings = group_settings(checked, self._group_id or "")
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
-        self._interceptors = ConsumerInterceptors(checked.value("interceptor.classes"))
+        self._interceptors = ConsumerInterceptors(checked.interceptors("on_consume", "on_commit"))
         self._commits = commits_by_itself(checked, self._group_id)
         self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
