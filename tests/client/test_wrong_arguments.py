@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kavka.client import Consumer, InvalidSetting, TopicPartition, blocking
+from kavka.client import Consumer, ElectionType, InvalidSetting, TopicPartition, blocking
 
 
 @pytest.mark.parametrize("settings_of", [{}, {"group.id": "g"}])
@@ -78,3 +78,64 @@ def test_a_name_of_a_setting_that_is_no_text_is_refused(broker, settings):
 def test_what_is_no_interceptor_is_refused(broker, settings, client, methods, given):
     with pytest.raises(InvalidSetting, match=f"Give objects with {methods}"):
         client(settings | {"interceptor.classes": given}, network=broker)
+
+
+ONE = TopicPartition("ab", 0)
+NUMBERED_BY_TEXT: Any = TopicPartition("ab", "0")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["ab", ["ab"], ONE, [NUMBERED_BY_TEXT], [3], 3])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "assign",
+        "pause",
+        "resume",
+        "seek_to_beginning",
+        "committed",
+        "beginning_offsets",
+        "end_offsets",
+    ],
+)
+def test_what_is_no_list_of_partitions_is_refused_and_the_consumer_goes_on(
+    broker, settings, call, given
+):
+    with blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer:
+        with pytest.raises(TypeError, match="TopicPartition"):
+            getattr(consumer, call)(given)
+        consumer.assign([TopicPartition("t", 0)])
+        assert consumer.position(TopicPartition("t", 0)) == 0
+
+
+@pytest.mark.parametrize("given", [[ONE], ONE, {"ab": 1}, {NUMBERED_BY_TEXT: 1}])
+def test_what_is_no_dictionary_by_partition_is_refused(broker, settings, given):
+    with (
+        blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer,
+        blocking.Admin(settings, network=broker) as admin,
+    ):
+        for call in (
+            consumer.commit,
+            consumer.offsets_for_times,
+            consumer.seek_to_time,
+            admin.list_offsets,
+            admin.delete_records,
+            admin.alter_partition_reassignments,
+            admin.lags,
+            lambda wrong: admin.alter_group_offsets("g", wrong),
+        ):
+            with pytest.raises(TypeError, match="TopicPartition"):
+                call(given)
+
+
+@pytest.mark.parametrize("given", ["ab", ONE, [NUMBERED_BY_TEXT]])
+def test_partitions_of_the_admin_client_are_checked(broker, settings, given):
+    with blocking.Admin(settings, network=broker) as admin:
+        for call in (
+            admin.describe_producers,
+            admin.list_partition_reassignments,
+            lambda wrong: admin.elect_leaders(ElectionType.PREFERRED, wrong),
+            lambda wrong: admin.list_group_offsets("g", wrong),
+            lambda wrong: admin.delete_group_offsets("g", wrong),
+        ):
+            with pytest.raises(TypeError, match="TopicPartition"):
+                call(given)

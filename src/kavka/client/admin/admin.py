@@ -29,6 +29,7 @@ from kavka.client.config import ADMIN
 from kavka.client.lag import Lag, lags
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
+from kavka.client.partitions import by_partition
 from kavka.client.pending_calls import all_until_closed
 from kavka.core.access.entries import Principal
 from kavka.core.group_member.steps import OffsetAndMetadata
@@ -365,10 +366,7 @@ class Admin(Client):
         """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
         return await lags(
             self._cluster,
-            {
-                TopicPartition(*topic_partition): offset
-                for topic_partition, offset in positions.items()
-            },
+            by_partition(positions),
             now_ms=self._clock.now_ms(),
             read_committed=read_committed,
             timeout_ms=self._router.timeout_ms(timeout_ms),

@@ -11,6 +11,7 @@ from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
+from kavka.client.partitions import by_partition, partitions_of
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.topic_partitions import group_by_topic
@@ -233,11 +234,7 @@ async def list_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """See `Admin.list_group_offsets`."""
-    wanted = (
-        None
-        if partitions is None
-        else [TopicPartition(*topic_partition) for topic_partition in partitions]
-    )
+    wanted = None if partitions is None else partitions_of(partitions)
     versions: list[int] = []
 
     def build(peer: Peer) -> tuple[Any, int]:
@@ -264,7 +261,7 @@ async def alter_group_offsets(
     """See `Admin.alter_group_offsets`."""
     topics = group_by_topic(
         (topic_partition, _commit_part(topic_partition[1], given))
-        for topic_partition, given in offsets.items()
+        for topic_partition, given in by_partition(offsets).items()
     )
     request = OffsetCommitRequest(
         group_id=group_id,
@@ -294,7 +291,7 @@ async def delete_group_offsets(
     """See `Admin.delete_group_offsets`."""
     topics = group_by_topic(
         (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
-        for topic_partition in partitions
+        for topic_partition in partitions_of(partitions)
     )
     request = OffsetDeleteRequest(
         group_id=group_id,

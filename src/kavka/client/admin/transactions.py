@@ -9,6 +9,7 @@ from kavka.client.admin import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
+from kavka.client.partitions import partitions_of
 from kavka.client.producer.transaction_requests import version_of
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transactional_producer.state import PreparedTxnState
@@ -154,7 +155,7 @@ async def describe_producers(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     """See `Admin.describe_producers`."""
-    wanted = [TopicPartition(*topic_partition) for topic_partition in partitions]
+    wanted = partitions_of(partitions)
 
     async def ask(
         broker: BrokerId, group: list[TopicPartition]
