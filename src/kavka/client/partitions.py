@@ -6,7 +6,7 @@ A wrong one, `TopicPartition("orders", "0")` or a text in the place of a list, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kavka.ids import TopicPartition
 
@@ -25,7 +25,8 @@ def partition_of(given: TopicPartition) -> TopicPartition:
 
 def partitions_of(given: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return partitions. Raise TypeError for one in the place of a list, and for what is none."""
-    if isinstance(given, TopicPartition | str | bytes) or not isinstance(given, Iterable):
+    wrong: Any = given
+    if isinstance(wrong, TopicPartition | str | bytes) or not isinstance(wrong, Iterable):
         raise TypeError(f"partitions is a list of TopicPartition, not {given!r:.80}")
     return [partition_of(one) for one in given]
 

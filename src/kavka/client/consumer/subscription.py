@@ -219,7 +219,7 @@ class Subscription:
         return state
 
     def require_something(self) -> None:
-        """Raise RuntimeError when nothing was chosen: a reader would wait for ever."""
+        """Raise RuntimeError when nothing was chosen: a reader would wait without end."""
         if self.mode is Mode.NONE:
             raise RuntimeError(
                 "there is nothing to read: subscribe to topics, or assign partitions"
