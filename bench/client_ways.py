@@ -1,7 +1,8 @@
 """One way of one Python client, as a process that `clients.py` starts: it warms up, then works for each line it reads.
 
 A way is a generator function: it connects, yields a function that produces or consumes once, and closes. Awaited
-deliveries are awaited in groups of 10,000.
+deliveries are awaited in groups of 10,000. Where records are waited for one by one, the function returns how long each
+took: until it was acknowledged, or, in a round trip, until a consumer of the same client and process had it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 GROUP = 10_000
+HEADERS = [("kind", b"order"), ("trace", b"0123456789abcdef")]
+FETCH_WAIT_MS = 50
+"""The wait of a fetch at the end of the log (default: 500): a round begins by seeking, and the answer
+to the last fetch of the round before is waited for first. It is not part of reading."""
 ONE_AT_A_TIME = "one at a time"
-Work = Callable[[], object]
+ROUND_TRIP = "round trip"
+Seconds = list[float]
+"""The time that each record took."""
+Work = Callable[[], Seconds | None]
 Job = dict[str, Any]
 
 
@@ -26,9 +34,13 @@ def kavka_settings(job: Job) -> dict[str, Any]:
     settings = {"bootstrap.servers": job["bootstrap"]}
     if job["defaults"]:
         return settings
-    linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
-    chosen = {"acks": "1", "linger.ms": linger_ms, "batch.size": job["batch"]}
+    chosen = {"acks": "1", "linger.ms": linger_ms(job), "batch.size": job["batch"]}
     return settings | chosen | {"compression.type": job["codec"]}
+
+
+def linger_ms(job: Job) -> int:
+    """Return how long batches wait for more records: not where each is waited for."""
+    return 0 if job["way"].endswith((ONE_AT_A_TIME, ROUND_TRIP)) else 5
 
 
 def keys_of(count: int) -> list[bytes]:
@@ -47,7 +59,7 @@ def kavka_produce(job: Job) -> Iterator[Work]:
     producer = Producer(kavka_settings(job))
     loop.run_until_complete(producer.start())
     loop.run_until_complete(producer.partitions_for(job["topic"]))
-    ways: dict[str, Callable[[Any, Job], Awaitable[None]]] = {
+    ways: dict[str, Callable[[Any, Job], Awaitable[Seconds | None]]] = {
         "append": append,
         "append keyed": append_keyed,
         "append headers": append_headers,
@@ -94,13 +106,12 @@ async def append_headers(producer: Any, job: Job) -> None:
     from kavka.client import BufferFull
 
     topic, value, take = job["topic"], job["value"], producer.append
-    headers = [("kind", b"order"), ("trace", b"0123456789abcdef")]
     for key in job["keys"]:
         try:
-            take(topic, value, key, headers=headers)
+            take(topic, value, key, headers=HEADERS)
         except BufferFull:
             await producer.wait_for_memory()
-            take(topic, value, key, headers=headers)
+            take(topic, value, key, headers=HEADERS)
     await producer.flush()
 
 
@@ -119,11 +130,15 @@ async def send_awaited(producer: Any, job: Job) -> None:
         await asyncio.gather(*[send(topic, value) for _ in range(GROUP)])
 
 
-async def send_one_at_a_time(producer: Any, job: Job) -> None:
+async def send_one_at_a_time(producer: Any, job: Job) -> Seconds:
     """Send a record when the one before is acknowledged."""
     topic, value, send = job["topic"], job["value"], producer.send
+    took = []
     for _ in range(job["count"]):
+        start = time.perf_counter()
         await send(topic, value)
+        took.append(time.perf_counter() - start)
+    return took
 
 
 async def send_many(producer: Any, job: Job) -> None:
@@ -154,19 +169,24 @@ def confluent_produce(job: Job) -> Iterator[Work]:
     from confluent_kafka import Producer
 
     producer = Producer(kavka_settings(job))
-    keys = job["keys"] if job["way"].endswith("keyed") else [None] * job["count"]
+    keys = job["keys"] if job["way"].endswith(("keyed", "headers")) else [None] * job["count"]
+    options = {"headers": HEADERS} if job["way"].endswith("headers") else {}
 
-    def work_one_at_a_time() -> None:
+    def work_one_at_a_time() -> Seconds:
+        took = []
         for _ in range(job["count"]):
+            start = time.perf_counter()
             producer.produce(job["topic"], job["value"])
             assert producer.flush(120) == 0
+            took.append(time.perf_counter() - start)
+        return took
 
     def work() -> None:
         topic, value, produce = job["topic"], job["value"], producer.produce
         for key in keys:
             while True:
                 try:
-                    produce(topic, value, key)
+                    produce(topic, value, key, **options)
                     break
                 except BufferError:
                     producer.poll(0.01)
@@ -182,8 +202,7 @@ def aiokafka_produce(job: Job) -> Iterator[Work]:
     chosen: dict[str, Any] = {}
     if not job["defaults"]:
         codec = None if job["codec"] == "none" else job["codec"]
-        linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
-        chosen = {"acks": 1, "linger_ms": linger_ms, "max_batch_size": job["batch"]}
+        chosen = {"acks": 1, "linger_ms": linger_ms(job), "max_batch_size": job["batch"]}
         chosen["compression_type"] = codec
     loop = asyncio.new_event_loop()
 
@@ -195,18 +214,23 @@ def aiokafka_produce(job: Job) -> Iterator[Work]:
     producer = loop.run_until_complete(start())
     topic, value = job["topic"], job["value"]
 
+    async def work_one_at_a_time() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            await producer.send_and_wait(topic, value)
+            took.append(time.perf_counter() - start)
+        return took
+
     async def work() -> None:
-        if job["way"].endswith(ONE_AT_A_TIME):
-            for _ in range(job["count"]):
-                await producer.send_and_wait(topic, value)
-            return
         for _ in range(0, job["count"], GROUP):
             if job["way"].endswith("send_and_wait"):
                 await asyncio.gather(*[producer.send_and_wait(topic, value) for _ in range(GROUP)])
             else:
                 await asyncio.gather(*[await producer.send(topic, value) for _ in range(GROUP)])
 
-    yield lambda: loop.run_until_complete(work())
+    chosen_work = work_one_at_a_time if job["way"].endswith(ONE_AT_A_TIME) else work
+    yield lambda: loop.run_until_complete(chosen_work())
     loop.run_until_complete(producer.stop())
 
 
@@ -217,19 +241,24 @@ def kafka_python_produce(job: Job) -> Iterator[Work]:
     chosen: dict[str, Any] = {}
     if not job["defaults"]:
         codec = None if job["codec"] == "none" else job["codec"]
-        linger_ms = 0 if job["way"].endswith(ONE_AT_A_TIME) else 5
-        chosen = {"acks": 1, "linger_ms": linger_ms, "batch_size": job["batch"]}
+        chosen = {"acks": 1, "linger_ms": linger_ms(job), "batch_size": job["batch"]}
         chosen["compression_type"] = codec
     producer = KafkaProducer(bootstrap_servers=job["bootstrap"], **chosen)
 
+    def work_one_at_a_time() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            producer.send(job["topic"], job["value"]).get(60)
+            took.append(time.perf_counter() - start)
+        return took
+
     def work() -> None:
         for _ in range(job["count"]):
-            sent = producer.send(job["topic"], job["value"])
-            if job["way"].endswith(ONE_AT_A_TIME):
-                sent.get(60)
+            producer.send(job["topic"], job["value"])
         producer.flush()
 
-    yield work
+    yield work_one_at_a_time if job["way"].endswith(ONE_AT_A_TIME) else work
     producer.close()
 
 
@@ -240,7 +269,11 @@ def kavka_consume(job: Job) -> Iterator[Work]:
     """Consume with kavka: as records, by iteration, as columns or as Arrow."""
     from kavka.client import Consumer
 
-    settings = {"bootstrap.servers": job["bootstrap"], "auto.offset.reset": "earliest"}
+    settings: dict[str, Any] = {
+        "bootstrap.servers": job["bootstrap"],
+        "auto.offset.reset": "earliest",
+        "fetch.max.wait.ms": FETCH_WAIT_MS,
+    }
     if not job["defaults"]:
         settings["max.poll.records"] = 20_000
     loop = asyncio.new_event_loop()
@@ -275,16 +308,21 @@ def kavka_consume(job: Job) -> Iterator[Work]:
 
 
 def confluent_consume(job: Job) -> Iterator[Work]:
-    """Consume with confluent-kafka, in bunches."""
+    """Consume with confluent-kafka, in bunches.
+
+    With its defaults librdkafka fetches nothing for a second where 100,000 records are waiting in the client.
+    """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-    consumer = Consumer(
-        {
-            "bootstrap.servers": job["bootstrap"],
-            "group.id": f"bench-{job['topic']}",
-            "enable.auto.commit": False,
-        }
-    )
+    settings = {
+        "bootstrap.servers": job["bootstrap"],
+        "group.id": f"bench-{job['topic']}",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
+    }
+    if not job["defaults"]:
+        settings["fetch.queue.backoff.ms"] = 1
+    consumer = Consumer(settings)
     topic = job["topic"]
     partitions = consumer.list_topics(topic).topics[topic].partitions
 
@@ -307,7 +345,10 @@ def aiokafka_consume(job: Job) -> Iterator[Work]:
 
     async def start() -> Any:
         consumer = AIOKafkaConsumer(
-            job["topic"], bootstrap_servers=job["bootstrap"], auto_offset_reset="earliest"
+            job["topic"],
+            bootstrap_servers=job["bootstrap"],
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         await consumer.start()
         return consumer
@@ -329,7 +370,11 @@ def kafka_python_consume(job: Job) -> Iterator[Work]:
     """Consume with kafka-python, in bunches."""
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=job["bootstrap"], enable_auto_commit=False)
+    consumer = KafkaConsumer(
+        bootstrap_servers=job["bootstrap"],
+        enable_auto_commit=False,
+        fetch_max_wait_ms=FETCH_WAIT_MS,
+    )
     partitions = consumer.partitions_for_topic(job["topic"])
     consumer.assign([TopicPartition(job["topic"], partition) for partition in partitions])
 
@@ -344,38 +389,173 @@ def kafka_python_consume(job: Job) -> Iterator[Work]:
     consumer.close()
 
 
+# Round trips
+
+
+def kavka_round_trips(job: Job) -> Iterator[Work]:
+    """Produce a record and wait for it with a consumer, with kavka."""
+    from kavka.client import Consumer, Producer, TopicPartition
+
+    loop = asyncio.new_event_loop()
+    topic, value = job["topic"], job["value"]
+    producer = Producer(kavka_settings(job))
+    consumer = Consumer({"bootstrap.servers": job["bootstrap"], "auto.offset.reset": "earliest"})
+    loop.run_until_complete(producer.start())
+    loop.run_until_complete(consumer.start())
+    consumer.assign([TopicPartition(topic, 0)])
+
+    async def work() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            producer.append(topic, value)
+            await anext(consumer)
+            took.append(time.perf_counter() - start)
+        return took
+
+    loop.run_until_complete(producer.partitions_for(topic))
+    yield lambda: loop.run_until_complete(work())
+    loop.run_until_complete(consumer.close())
+    loop.run_until_complete(producer.close())
+
+
+def confluent_round_trips(job: Job) -> Iterator[Work]:
+    """Produce a record and wait for it with a consumer, with confluent-kafka."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+    topic, value = job["topic"], job["value"]
+    producer = Producer(kavka_settings(job))
+    reading = {"bootstrap.servers": job["bootstrap"], "group.id": topic}
+    consumer = Consumer(reading | {"enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+
+    def work() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            producer.produce(topic, value)
+            message = consumer.poll(60)
+            took.append(time.perf_counter() - start)
+            assert message is not None, "no record within a minute"
+            assert message.error() is None, message.error()
+            producer.poll(0)
+        return took
+
+    yield work
+    assert producer.flush(120) == 0
+    consumer.close()
+
+
+def aiokafka_round_trips(job: Job) -> Iterator[Work]:
+    """Produce a record and wait for it with a consumer, with aiokafka."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    loop = asyncio.new_event_loop()
+    topic, value = job["topic"], job["value"]
+    chosen: dict[str, Any] = {}
+    if not job["defaults"]:
+        codec = None if job["codec"] == "none" else job["codec"]
+        chosen = {"acks": 1, "max_batch_size": job["batch"], "compression_type": codec}
+
+    async def start() -> tuple[Any, Any]:
+        producer = AIOKafkaProducer(bootstrap_servers=job["bootstrap"], **chosen)
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=job["bootstrap"], auto_offset_reset="earliest"
+        )
+        await producer.start()
+        await consumer.start()
+        return producer, consumer
+
+    producer, consumer = loop.run_until_complete(start())
+
+    async def work() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            await producer.send(topic, value)
+            await consumer.getone()
+            took.append(time.perf_counter() - start)
+        return took
+
+    yield lambda: loop.run_until_complete(work())
+    loop.run_until_complete(consumer.stop())
+    loop.run_until_complete(producer.stop())
+
+
+def kafka_python_round_trips(job: Job) -> Iterator[Work]:
+    """Produce a record and wait for it with a consumer, with kafka-python."""
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+    topic, value = job["topic"], job["value"]
+    chosen: dict[str, Any] = {}
+    if not job["defaults"]:
+        codec = None if job["codec"] == "none" else job["codec"]
+        chosen = {"acks": 1, "batch_size": job["batch"], "compression_type": codec}
+    producer = KafkaProducer(bootstrap_servers=job["bootstrap"], **chosen)
+    consumer = KafkaConsumer(
+        bootstrap_servers=job["bootstrap"], enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    consumer.assign([TopicPartition(topic, 0)])
+
+    def work() -> Seconds:
+        took = []
+        for _ in range(job["count"]):
+            start = time.perf_counter()
+            producer.send(topic, value)
+            next(consumer)
+            took.append(time.perf_counter() - start)
+        return took
+
+    yield work
+    consumer.close()
+    producer.close()
+
+
 CONSUMED = ("records", "iteration", "columns", "arrow", "consume", "getmany", "poll")
-CLIENTS: dict[tuple[str, bool], Callable[[Job], Iterator[Work]]] = {
-    ("kavka", False): kavka_produce,
-    ("kavka", True): kavka_consume,
-    ("confluent", False): confluent_produce,
-    ("confluent", True): confluent_consume,
-    ("aiokafka", False): aiokafka_produce,
-    ("aiokafka", True): aiokafka_consume,
-    ("kafka-python", False): kafka_python_produce,
-    ("kafka-python", True): kafka_python_consume,
+Client = tuple[Callable[[Job], Iterator[Work]], ...]
+CLIENTS: dict[str, Client] = {
+    "kavka": (kavka_produce, kavka_consume, kavka_round_trips),
+    "confluent": (confluent_produce, confluent_consume, confluent_round_trips),
+    "aiokafka": (aiokafka_produce, aiokafka_consume, aiokafka_round_trips),
+    "kafka-python": (kafka_python_produce, kafka_python_consume, kafka_python_round_trips),
 }
-"""By client, and whether it consumes."""
+"""Functions by which each client produces, consumes and does both."""
+
+
+def function_of(way: str) -> Callable[[Job], Iterator[Work]]:
+    """Return the generator function of a way, as `kavka append`."""
+    if way == "kavka append blocking":
+        return kavka_blocking
+    client, _, rest = way.partition(" ")
+    produce, consume, round_trips = CLIENTS[client]
+    if rest == ROUND_TRIP:
+        return round_trips
+    return consume if rest in CONSUMED else produce
+
+
+def percentiles(took: Seconds) -> tuple[float, float]:
+    """Return the median and the 99th percentile, in milliseconds."""
+    ordered = sorted(took)
+    return ordered[len(ordered) // 2] * 1000, ordered[len(ordered) * 99 // 100] * 1000
 
 
 def main() -> None:
-    """Connect, work once to warm up, then once for each line: print seconds, CPU seconds and peak KiB."""
+    """Connect, work once to warm up, then once for each line: print seconds, CPU seconds, peak KiB and latencies."""
     warnings.simplefilter("ignore")
     job = json.loads(sys.argv[1])
     job["value"] = b"x" * job["size"]
     job["keys"] = keys_of(job["count"])
-    client, _, way = job["way"].partition(" ")
-    make = kavka_blocking if job["way"] == "kavka append blocking" else None
-    steps = (make or CLIENTS[client, way in CONSUMED])(job)
+    steps = function_of(job["way"])(job)
     work = next(steps)
     work()
     print(json.dumps("ready"), flush=True)
     for _ in sys.stdin:
         start, before = time.perf_counter(), time.process_time()
-        work()
+        took = work()
         seconds, cpu = time.perf_counter() - start, time.process_time() - before
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps([seconds, cpu, peak]), flush=True)
+        latencies = percentiles(took) if took else None
+        print(json.dumps([seconds, cpu, peak, latencies]), flush=True)
     next(steps, None)
 
 

@@ -1,11 +1,11 @@
-"""Compare Python clients on one broker: rates, CPU and memory, medians with spread, and the goals as ratios.
+"""Compare Python clients on one broker: rates, latencies, CPU and memory, with spread, and the goals as ratios.
 
     QUICK=1 ROUNDS=5 ONLY=100,lz4 make bench-clients
     python bench/clients.py [127.0.0.1:9092] [--rounds 5] [--scale 1.0] [--only 100,lz4]
 
 Without an address a broker is started for the run. Each way of each client is a process of its own, which connects,
 warms up, and then waits: in a round all of them work once, one after the other. A ratio is taken within a round. All
-six scenarios take about ten minutes on two idle cores. All measures are in a file of bench/results, which
+six scenarios take about a quarter of an hour on two idle cores. All measures are in a file of bench/results, which
 `make bench-report` publishes. Topics are deleted at the end of a scenario. `client_ways.py` has what the processes do.
 """
 
@@ -19,12 +19,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from apache.lifecycle import launch_ours, wait_until_serving
 from apache.report import Line, as_json
 from apache.results import write_results
+from client_ways import GROUP
 
 BATCH = 262_144
 
@@ -57,49 +59,61 @@ PRODUCE = {
     "kavka send_many": 500_000,
     "confluent produce": 400_000,
     "confluent produce keyed": 200_000,
+    "confluent produce headers": 100_000,
     "aiokafka send": 50_000,
     "aiokafka send_and_wait": 30_000,
     "kafka-python send": 20_000,
+}
+"""Records of 100 bytes in one round, so that a round takes about a second; of 1 KB it is a quarter."""
+WAITED_FOR = {
     "kavka one at a time": 2_000,
     "confluent one at a time": 2_000,
     "aiokafka one at a time": 2_000,
-    "kafka-python one at a time": 2_000,
+    "kafka-python one at a time": 1_000,
 }
-"""Records of 100 bytes in one round, so that a round takes about a second; of 1 KB it is a quarter."""
+"""The same where each record is acknowledged before the next is sent."""
+ROUND_TRIPS = {
+    "kavka round trip": 1_000,
+    "confluent round trip": 1_000,
+    "aiokafka round trip": 1_000,
+    "kafka-python round trip": 500,
+}
+"""The same where a consumer has each record before the next is sent; a topic for each of them."""
 CONSUME = {
-    "kavka records": 400_000,
-    "kavka iteration": 400_000,
-    "kavka columns": 400_000,
-    "kavka arrow": 400_000,
-    "confluent consume": 400_000,
-    "aiokafka getmany": 400_000,
-    "kafka-python poll": 40_000,
+    "kavka records": 1_200_000,
+    "kavka iteration": 1_200_000,
+    "kavka columns": 1_200_000,
+    "kavka arrow": 1_200_000,
+    "confluent consume": 1_200_000,
+    "aiokafka getmany": 1_200_000,
+    "kafka-python poll": 200_000,
 }
 GOALS = (
     ("kavka append", ("confluent produce",), 1.0),
     ("kavka append keyed", ("confluent produce keyed",), 1.0),
+    ("kavka append headers", ("confluent produce headers",), 1.0),
     ("kavka future each", ("aiokafka send",), 2.0),
     ("kavka awaited", ("aiokafka send_and_wait",), 2.0),
     ("kavka send_many", ("confluent produce",), 3.0),
-    (
-        "kavka one at a time",
-        ("confluent one at a time", "aiokafka one at a time", "kafka-python one at a time"),
-        1.0,
-    ),
+    ("kavka one at a time", tuple(WAITED_FOR)[1:], 1.0),
     ("kavka records", ("confluent consume", "aiokafka getmany", "kafka-python poll"), 1.2),
     ("kavka arrow", ("confluent consume",), 5.0),
+    ("kavka round trip", tuple(ROUND_TRIPS)[1:], 1.0),
 )
+"""Our way, those beside it, and what its rate is to be, divided by the best of theirs."""
 
 
 LINES = {
     "kavka append": "produced one by one; confluent-kafka `produce`",
     "kavka append keyed": "the same, with keys; confluent-kafka `produce`",
+    "kavka append headers": "the same, with keys and two headers; confluent-kafka `produce`",
     "kavka future each": "produced with a future each; aiokafka `send`",
     "kavka awaited": "delivery awaited, 10,000 together; aiokafka `send_and_wait`",
     "kavka send_many": "produced 10,000 a call; confluent-kafka `produce`",
     "kavka one at a time": "one at a time, each awaited; the best other",
     "kavka records": "consumed as records; the best other",
     "kavka arrow": "consumed as Arrow; confluent-kafka `consume`",
+    "kavka round trip": "from producer to consumer, one at a time; the best other",
 }
 """Names of the goals' lines in the page of benchmarks."""
 
@@ -113,6 +127,8 @@ class Measure(NamedTuple):
     """CPU microseconds of the client's process per record."""
     memory_mib: float
     """Largest resident memory of the process so far."""
+    latency_ms: tuple[float, float] | None = None
+    """The median and the 99th percentile, where records are waited for one by one."""
 
 
 class Worker:
@@ -143,8 +159,9 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        seconds, cpu, memory_kib = self._read()
-        return Measure(self._count / seconds, cpu / self._count * 1e6, memory_kib / 1024)
+        seconds, cpu, memory_kib, latency_ms = self._read()
+        rate, cpu_us = self._count / seconds, cpu / self._count * 1e6
+        return Measure(rate, cpu_us, memory_kib / 1024, latency_ms and tuple(latency_ms))
 
     def end(self) -> None:
         """Let it close its client."""
@@ -189,12 +206,14 @@ async def delete(bootstrap: str, topics: list[str]) -> None:
         await admin.delete_topics(topics)
 
 
-def measure(ways: dict[str, int], job: dict[str, Any], rounds: int) -> dict[str, list[Measure]]:
+def measure(
+    ways: dict[str, int], job: dict[str, Any], rounds: int, topics: dict[str, str]
+) -> dict[str, list[Measure]]:
     """Run all ways in turns."""
     workers: list[Worker] = []
     try:
         for way, count in ways.items():
-            workers.append(Worker(way, count, job))
+            workers.append(Worker(way, count, job | {"topic": topics[way]}))
         found: dict[str, list[Measure]] = {way: [] for way in ways}
         for _ in range(rounds):
             for worker in workers:
@@ -205,21 +224,33 @@ def measure(ways: dict[str, int], job: dict[str, Any], rounds: int) -> dict[str,
             worker.end()
 
 
+def groups(ways: dict[str, int], scenario: Scenario, scale: float) -> dict[str, int]:
+    """Return the numbers of records in a round: whole groups, as the ways that await groups send no part of one."""
+    factor = scale * (1.0 if scenario.size < 1000 else 0.25)
+    return {way: max(1, round(count * factor / GROUP)) * GROUP for way, count in ways.items()}
+
+
 def run(scenario: Scenario, args: argparse.Namespace) -> dict[str, list[Measure]]:
     """Run one scenario."""
     prefix = f"bench-clients-{os.getpid()}-{SCENARIOS.index(scenario)}"
     written, read = f"{prefix}-written", f"{prefix}-read"
-    factor = args.scale * (1.0 if scenario.size < 1000 else 0.25)
-    produce = {way: max(10_000, int(count * factor)) for way, count in PRODUCE.items()}
-    consume = {way: max(10_000, int(count * factor)) for way, count in CONSUME.items()}
-    asyncio.run(create(args.bootstrap, {written: args.partitions, read: args.partitions}))
+    produce, consume = groups(PRODUCE, scenario, args.scale), groups(CONSUME, scenario, args.scale)
+    waited = {way: int(count * args.scale) for way, count in WAITED_FOR.items()}
+    trips = {way: int(count * args.scale) for way, count in ROUND_TRIPS.items()}
+    topics = dict.fromkeys(produce | waited, written) | dict.fromkeys(consume, read)
+    topics |= {way: f"{prefix}-{place}" for place, way in enumerate(trips)}
+    partitions = dict.fromkeys((written, read), args.partitions)
+    partitions |= {topics[way]: 1 for way in trips}
+    asyncio.run(create(args.bootstrap, partitions))
     try:
         job = scenario._asdict() | {"bootstrap": args.bootstrap, "batch": BATCH}
-        found = measure(produce, job | {"topic": written}, args.rounds)
+        found = measure(produce, job, args.rounds, topics)
+        found |= measure(waited, job, args.rounds, topics)
+        found |= measure(trips, job, args.rounds, topics)
         asyncio.run(fill(args.bootstrap, read, scenario, max(consume.values())))
-        return found | measure(consume, job | {"topic": read}, args.rounds)
+        return found | measure(consume, job, args.rounds, topics)
     finally:
-        asyncio.run(delete(args.bootstrap, [written, read]))
+        asyncio.run(delete(args.bootstrap, list(partitions)))
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -239,40 +270,56 @@ def goals(found: dict[str, list[Measure]]) -> list[dict[str, Any]]:
 
 
 def lines(scenario: Scenario, found: dict[str, list[Measure]]) -> list[Line]:
-    """Return the lines of the page: for each goal the rate and the client's processor time, and the largest memory."""
+    """Return the lines of the page: for each goal the rate or the latency, the client's CPU, the largest memory."""
     made = []
     for ours, others, least in GOALS:
-        medians = {other: statistics.median(one.rate for one in found[other]) for other in others}
-        other = found[max(medians, key=lambda name: medians[name])]
+        other, our = found[best_of(others, found)], found[ours]
         name = f"{scenario.name}: {LINES[ours]}"
-        rates = {
-            "apache": [one.rate for one in other],
-            "kavka": [one.rate for one in found[ours]],
-        }
-        cpu = {"apache": [one.cpu for one in other], "kavka": [one.cpu for one in found[ours]]}
-        memory = {
-            "apache": [max(one.memory_mib for one in other)],
-            "kavka": [max(one.memory_mib for one in found[ours])],
-        }
-        made.append(Line(name, "records/s", rates, goal=least, more_is_better=True))
+        if our[0].latency_ms is None:
+            rates = sides([one.rate for one in other], [one.rate for one in our])
+            made.append(Line(name, "records/s", rates, goal=least, more_is_better=True))
+        for place, which in enumerate(("median", "99th percentile")):
+            samples = sides(latencies(other, place), latencies(our, place))
+            if samples["kavka"]:
+                made.append(Line(f"{name}: latency, {which}", "ms", samples, goal=1.0))
+        cpu = sides([one.cpu for one in other], [one.cpu for one in our])
         made.append(Line(f"{name}: CPU", "us/record", cpu))
+        memory = sides(*([max(one.memory_mib for one in side)] for side in (other, our)))
         made.append(Line(f"{name}: memory", "MiB", memory))
     return made
+
+
+def best_of(others: tuple[str, ...], found: dict[str, list[Measure]]) -> str:
+    """Return the way with the largest median rate."""
+    return max(others, key=lambda way: statistics.median(one.rate for one in found[way]))
+
+
+def sides(other: list[float], ours: list[float]) -> dict[str, list[float]]:
+    """Return samples as a line has them."""
+    return {"apache": other, "kavka": ours}
+
+
+def latencies(measures: list[Measure], place: int) -> list[float]:
+    """Return the medians (0) or the 99th percentiles (1) of the rounds, if there are any."""
+    return [one.latency_ms[place] for one in measures if one.latency_ms is not None]
 
 
 def show(scenario: Scenario, found: dict[str, list[Measure]]) -> None:
     """Print the rates of a scenario, and how far they are from the goals."""
     print(f"\n{scenario.name}")
     for way, measures in found.items():
-        rates = spread([one.rate / 1000 for one in measures], 0)
+        rates = spread([one.rate / 1000 for one in measures], 1)
         cpu = spread([one.cpu for one in measures], 2)
         memory = max(one.memory_mib for one in measures)
-        print(f"  {way:24s} {rates:26s} k/s   CPU us {cpu:26s} {memory:5.0f} MiB")
+        print(f"  {way:26s} {rates:32s} k/s   CPU us {cpu:26s} {memory:5.0f} MiB")
+        if latencies(measures, 0):
+            middle, high = (spread(latencies(measures, place), 2) for place in (0, 1))
+            print(f"  {'':26s} latency ms, median {middle}, 99th percentile {high}")
     for row in goals(found):
         others = row["others"][0] if len(row["others"]) == 1 else "the best other"
         is_met = "met" if statistics.median(row["ratios"]) >= row["goal"] else "MISSED"
         ratios = spread(row["ratios"], 2)
-        print(f"  {row['way']} / {others}: {ratios}, goal {row['goal']}: {is_met}")
+        print(f"  {row['way']} / {others}: {ratios}, goal {row['goal']}: {is_met}", flush=True)
 
 
 def main() -> None:
@@ -297,6 +344,11 @@ def main() -> None:
             broker.process.stop()
 
 
+def releases() -> dict[str, str]:
+    """Return the releases of the clients."""
+    return {name: version(name) for name in ("confluent-kafka", "aiokafka", "kafka-python")}
+
+
 def measure_all(args: argparse.Namespace) -> None:
     """Run the chosen scenarios, print what they found, and write it to a file."""
     words = [word.strip() for word in args.only.split(",")]
@@ -310,7 +362,7 @@ def measure_all(args: argparse.Namespace) -> None:
         ways = {way: [one._asdict() for one in measures] for way, measures in found.items()}
         report.append({"scenario": scenario._asdict(), "ways": ways, "goals": goals(found)})
         published += lines(scenario, found)
-    measured = {"lines": as_json(published), "scenarios": report}
+    measured = {"lines": as_json(published), "scenarios": report, "clients": releases()}
     path = write_results("clients", args.rounds, args.scale < 1 or bool(args.only), measured)
     print(f"\nall measures: {path}")
 

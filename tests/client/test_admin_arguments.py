@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from kavka.client import AclOperation, TopicPartition, blocking
+import pytest
+
+from kavka.client import (
+    AclOperation,
+    ConfigOp,
+    ConfigResource,
+    KafkaError,
+    NewTopic,
+    ResourceType,
+    TopicPartition,
+    blocking,
+)
 
 AT = TopicPartition("t", 0)
 
@@ -58,3 +69,72 @@ def test_offsets_of_several_groups_are_asked_for_at_once(broker, settings):
         }
         chosen: Any = admin.list_offsets_of_groups({"g1": [AT], "g2": None})
         assert [chosen[name][AT].offset for name in ("g1", "g2")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin: admin.delete_topics("orders"),
+        lambda admin: admin.describe_topics("orders"),
+        lambda admin: admin.eligible_leaders("orders"),
+        lambda admin: admin.describe_groups("billing"),
+        lambda admin: admin.delete_groups("billing"),
+        lambda admin: admin.list_offsets_of_groups("billing"),
+        lambda admin: admin.remove_members("billing", "instance"),
+        lambda admin: admin.list_groups(states="Stable"),
+        lambda admin: admin.describe_transactions("payments"),
+        lambda admin: admin.fence_producers("payments"),
+        lambda admin: admin.list_transactions(states="Ongoing"),
+        lambda admin: admin.describe_user_scram_credentials("alice"),
+        lambda admin: admin.delete_topics([b"orders"]),
+    ],
+)
+def test_a_text_in_the_place_of_a_list_is_refused_and_nothing_is_sent(broker, settings, call):
+    with blocking.Admin(settings, network=broker) as admin:
+        admin.create_topics([NewTopic(letter, 1, 1) for letter in "order"])
+        with pytest.raises(TypeError, match="is a list of names"):
+            call(admin)
+        assert set(admin.list_topics()) >= set("order")
+
+
+def test_settings_of_topics_are_numbers_and_booleans_too(broker, settings):
+    topic = ConfigResource(ResourceType.TOPIC, "u")
+    with blocking.Admin(settings, network=broker) as admin:
+        new = NewTopic("u", 1, 1, configs={"retention.ms": 5000, "preallocate": True})
+        [made] = admin.create_topics([new]).values()
+        assert not isinstance(made, Exception)
+        admin.incremental_alter_configs({topic: [ConfigOp("segment.ms", 7000)]})
+        entries: Any = admin.describe_configs([topic])[topic]
+        found = {entry.name: entry.value for entry in entries}
+        assert [found[name] for name in ("retention.ms", "preallocate", "segment.ms")] == [
+            "5000",
+            "true",
+            "7000",
+        ]
+        with pytest.raises(TypeError, match=r"value of retention.ms is list, not text or a number"):
+            admin.create_topics([NewTopic("v", configs={"retention.ms": cast("Any", [1])})])
+
+
+def test_names_in_the_place_of_new_topics_are_refused(broker, settings):
+    with blocking.Admin(settings, network=broker) as admin:
+        wrong: Any = ["orders"]
+        with pytest.raises(TypeError, match=r"topics are NewTopic\(name, ...\), not str"):
+            admin.create_topics(wrong)
+
+
+def test_a_forced_end_of_a_transaction_fences_its_producer(broker, settings):
+    writing = settings | {"transactional.id": "payments"}
+    with (
+        blocking.Admin(settings, network=broker) as admin,
+        blocking.Producer(writing, network=broker) as producer,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"v")
+        admin.force_terminate_transaction("payments")
+        with pytest.raises(KafkaError):
+            producer.commit_transaction()
+        [described] = admin.describe_transactions(["payments"]).values()
+        assert described.state in ("CompleteAbort", "Empty")
+        with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+            admin.force_terminate_transaction("")

@@ -65,10 +65,12 @@ def test_every_call_of_another_client_is_in_its_table(kind: type) -> None:
 def test_javas_admin_has_no_call_that_the_table_lacks() -> None:
     if shutil.which("javap") is None:
         pytest.fail("javap is missing: it comes with a JDK")
-    [jar] = [one for one in jars("3.9") if one.name.startswith("kafka-clients")]
-    command = ["javap", "-cp", str(jar), "org.apache.kafka.clients.admin.Admin"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    theirs = set(re.findall(r"(\w+)\(", listed))
+    theirs: set[str] = set()
+    for release in ("3.9", "4.1"):
+        [jar] = [one for one in jars(release) if one.name.startswith("kafka-clients")]
+        command = ["javap", "-cp", str(jar), "org.apache.kafka.clients.admin.Admin"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        theirs |= set(re.findall(r"(\w+)\(", listed))
     rows = table("python-admin.md", "Java")
     assert theirs == {name for row, _ in rows for name in CODE.findall(row)}
 

@@ -285,6 +285,15 @@ class Config:
         split = (item.rpartition(":") for item in self.texts("bootstrap.servers"))
         return [(host.strip("[]"), int(port)) for host, _, port in split]
 
+    def interceptors(self, *methods: str) -> list[Any]:
+        """Return the objects of `interceptor.classes`. Raise InvalidSetting for one that lacks a method."""
+        name = "interceptor.classes"
+        given = self.value(name) or ()
+        for one in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(one, type) or not all(callable(getattr(one, m, None)) for m in methods):
+                raise InvalidSetting(name, one, f"Give objects with {' and '.join(methods)}")
+        return list(given) if isinstance(given, list | tuple) else [given]
+
 
 def _parse(setting: Setting, value: Any) -> Any:
     if setting.type is ValueType.CLASS or value is None:

@@ -124,6 +124,9 @@ def settings_for(catalogue: Catalogue, given: Mapping[str, Any]) -> dict[str, An
 
 def unknown_names(catalogue: Catalogue, given: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the names that no client of Kafka knows, each with the name that was likely meant, if any."""
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"names of settings are text: {name!r} is {type(name).__name__}")
     names = [name for name in given if name not in catalogue and not _is_elsewhere(name)]
     return {name: _nearest(catalogue, name) for name in names}
 

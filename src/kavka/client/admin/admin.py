@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kavka.client.admin import (
     acls,
+    arguments,
     configs,
     delegation_tokens,
     elections,
@@ -28,6 +29,7 @@ from kavka.client.config import ADMIN
 from kavka.client.lag import Lag, lags
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
+from kavka.client.partitions import by_partition
 from kavka.client.pending_calls import all_until_closed
 from kavka.core.access.entries import Principal
 from kavka.core.group_member.steps import OffsetAndMetadata
@@ -334,7 +336,7 @@ class Admin(Client):
 
     async def alter_configs(
         self,
-        replacement: Mapping[configs.ConfigResource, Mapping[str, str | None]],
+        replacement: Mapping[configs.ConfigResource, Mapping[str, str | float | bool | None]],
         *,
         validate_only: bool = False,
         timeout_ms: int | None = None,
@@ -364,10 +366,7 @@ class Admin(Client):
         """Return how far positions (next offsets, as groups commit them) lie behind, in records and in time."""
         return await lags(
             self._cluster,
-            {
-                TopicPartition(*topic_partition): offset
-                for topic_partition, offset in positions.items()
-            },
+            by_partition(positions),
             now_ms=self._clock.now_ms(),
             read_committed=read_committed,
             timeout_ms=self._router.timeout_ms(timeout_ms),
@@ -467,7 +466,11 @@ class Admin(Client):
         timeout_ms: int | None = None,
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Exception]:
         """Return the committed offsets of several groups; a mapping names the partitions of each (None: all)."""
-        wanted = dict(group_ids) if isinstance(group_ids, Mapping) else dict.fromkeys(group_ids)
+        wanted = (
+            dict(group_ids)
+            if isinstance(group_ids, Mapping)
+            else dict.fromkeys(arguments.names("group_ids", group_ids))
+        )
         return await self._router.gather(
             (
                 group_id,
@@ -573,3 +576,13 @@ class Admin(Client):
     ) -> dict[str, Exception | None]:
         """Fence the producers of transactional ids, and abort what they have open."""
         return await transactions.fence_producers(self._router, transactional_ids, timeout_ms)
+
+    async def force_terminate_transaction(
+        self, transactional_id: str, *, timeout_ms: int | None = None
+    ) -> None:
+        """Abort what a transactional id has open, also if it is prepared, and fence its producer. Raise KafkaError."""
+        outcome = (await self.fence_producers([transactional_id], timeout_ms=timeout_ms))[
+            transactional_id
+        ]
+        if outcome is not None:
+            raise outcome

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
@@ -64,7 +65,7 @@ class ConfigOp(NamedTuple):
     """One change."""
 
     name: str
-    value: str | None
+    value: str | float | bool | None
     op: AlterOp = AlterOp.SET
 
 
@@ -172,7 +173,7 @@ async def incremental_alter_configs(
                     resource_name=resource.name,
                     configs=[
                         IncrementalAlterConfigsRequestConfig(
-                            name=name, config_operation=op, value=value
+                            name=name, config_operation=op, value=arguments.setting(name, value)
                         )
                         for name, value, op in changes[resource]
                     ],
@@ -187,7 +188,7 @@ async def incremental_alter_configs(
 
 async def alter_configs(
     router: Router,
-    configs: Mapping[ConfigResource, Mapping[str, str | None]],
+    configs: Mapping[ConfigResource, Mapping[str, str | float | bool | None]],
     validate_only: bool,
     timeout_ms: int | None,
 ) -> dict[ConfigResource, KafkaError | None]:
@@ -200,7 +201,7 @@ async def alter_configs(
                     resource_type=resource.type,
                     resource_name=resource.name,
                     configs=[
-                        AlterConfigsRequestConfig(name=name, value=value)
+                        AlterConfigsRequestConfig(name=name, value=arguments.setting(name, value))
                         for name, value in configs[resource].items()
                     ],
                 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kavka.client.admin.router import Router, plain, refusal
+from kavka.client.partitions import partitions_of
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
@@ -36,7 +37,7 @@ async def elect_leaders(
     if partitions is not None:
         topics = [
             ElectLeadersRequestTopic(topic=name, partitions=numbers)
-            for name, numbers in partitions_by_topic(partitions).items()
+            for name, numbers in partitions_by_topic(partitions_of(partitions)).items()
         ]
     request = ElectLeadersRequest(
         election_type=election_type,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.router import Router, plain
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -27,7 +28,10 @@ async def eligible_leaders(
     router: Router, names: Iterable[str], page_size: int, timeout_ms: int | None
 ) -> dict[TopicPartition, EligibleLeaders]:
     """See `Admin.eligible_leaders`."""
-    topics = [DescribeTopicPartitionsRequestTopic(name=name) for name in sorted(set(names))]
+    topics = [
+        DescribeTopicPartitionsRequestTopic(name=name)
+        for name in sorted(arguments.names("names", names))
+    ]
     cursor: DescribeTopicPartitionsRequestCursor | None = None
     found: dict[TopicPartition, EligibleLeaders] = {}
     while topics:

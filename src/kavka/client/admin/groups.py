@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
 from kavka.client.metadata import BrokerAddress
+from kavka.client.partitions import by_partition, partitions_of
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.topic_partitions import group_by_topic
@@ -84,6 +86,7 @@ async def list_groups(
     failures: dict[BrokerId, Exception] | None,
 ) -> list[GroupListing]:
     """See `Admin.list_groups`."""
+    states, types = arguments.names("states", states), arguments.names("types", types)
 
     def build(peer: Peer) -> tuple[ListGroupsRequest, int]:
         version = peer.version_of(ApiKey.LIST_GROUPS)
@@ -91,7 +94,7 @@ async def list_groups(
         if version < needed:
             detail = f"{peer.name} is too old to filter groups"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
-        return ListGroupsRequest(states_filter=list(states), types_filter=list(types)), version
+        return ListGroupsRequest(states_filter=states, types_filter=types), version
 
     answers: dict[BrokerId, ListGroupsResponse] = await router.each_broker(
         build, timeout_ms, failures
@@ -127,7 +130,7 @@ async def describe_groups(
         coordinator_id = await router.cluster.find_coordinator(group_id)
         return _description(group, router.cluster.metadata.brokers[coordinator_id])
 
-    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in arguments.names("group_ids", group_ids))
 
 
 def _description(
@@ -180,7 +183,7 @@ async def delete_groups(
         if refused is not None:
             raise refused
 
-    return await router.gather((g, ask(g)) for g in dict.fromkeys(group_ids))
+    return await router.gather((g, ask(g)) for g in arguments.names("group_ids", group_ids))
 
 
 async def remove_members(
@@ -197,7 +200,9 @@ async def remove_members(
             raise described
         chosen = [(member.member_id, member.instance_id) for member in described.members]
     else:
-        chosen = [("", instance_id) for instance_id in instance_ids]
+        chosen = [
+            ("", instance_id) for instance_id in arguments.names("instance_ids", instance_ids)
+        ]
     if not chosen:
         return {}
 
@@ -229,11 +234,7 @@ async def list_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """See `Admin.list_group_offsets`."""
-    wanted = (
-        None
-        if partitions is None
-        else [TopicPartition(*topic_partition) for topic_partition in partitions]
-    )
+    wanted = None if partitions is None else partitions_of(partitions)
     versions: list[int] = []
 
     def build(peer: Peer) -> tuple[Any, int]:
@@ -260,7 +261,7 @@ async def alter_group_offsets(
     """See `Admin.alter_group_offsets`."""
     topics = group_by_topic(
         (topic_partition, _commit_part(topic_partition[1], given))
-        for topic_partition, given in offsets.items()
+        for topic_partition, given in by_partition(offsets).items()
     )
     request = OffsetCommitRequest(
         group_id=group_id,
@@ -290,7 +291,7 @@ async def delete_group_offsets(
     """See `Admin.delete_group_offsets`."""
     topics = group_by_topic(
         (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
-        for topic_partition in partitions
+        for topic_partition in partitions_of(partitions)
     )
     request = OffsetDeleteRequest(
         group_id=group_id,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, plain, refusal
+from kavka.client.partitions import by_partition, partitions_of
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import TopicPartition
@@ -39,7 +40,7 @@ async def list_reassignments(
     if partitions is not None:
         topics = [
             ListPartitionReassignmentsRequestTopic(name=name, partition_indexes=numbers)
-            for name, numbers in partitions_by_topic(partitions).items()
+            for name, numbers in partitions_by_topic(partitions_of(partitions)).items()
         ]
     request = ListPartitionReassignmentsRequest(
         timeout_ms=router.timeout_ms(timeout_ms), topics=topics
@@ -65,6 +66,7 @@ async def alter_reassignments(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_partition_reassignments`."""
+    targets = by_partition(targets)
     topics = [
         AlterPartitionReassignmentsRequestTopic(
             name=name,

@@ -16,6 +16,7 @@ from kavka.client.list_offsets import (
     OffsetAndTimestamp,
     list_offsets,
 )
+from kavka.client.partitions import by_partition
 from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -49,7 +50,7 @@ async def find_offsets(
     """See `Admin.list_offsets`."""
     return await list_offsets(
         router.cluster,
-        {TopicPartition(*topic_partition): int(spec) for topic_partition, spec in wanted.items()},
+        {one: int(spec) for one, spec in by_partition(wanted).items()},
         read_committed=read_committed,
         timeout_ms=router.timeout_ms(timeout_ms),
         unknown_after=UNKNOWN_AFTER,
@@ -61,9 +62,7 @@ async def delete_records(
 ) -> dict[TopicPartition, int | KafkaError]:
     """See `Admin.delete_records`."""
     limit_ms = router.timeout_ms(timeout_ms)
-    offsets = {
-        TopicPartition(*topic_partition): offset for topic_partition, offset in before.items()
-    }
+    offsets = by_partition(before)
 
     async def ask(leader: BrokerId, partitions: list[TopicPartition]) -> Results[int]:
         topics = group_by_topic(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.configs import ConfigEntry
 from kavka.client.admin.router import Router, plain, refusal
@@ -52,7 +53,7 @@ class NewTopic:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str | None] = field(factory=dict)
+    configs: Mapping[str, str | float | bool | None] = field(factory=dict)
     assignments: Mapping[int, Sequence[int]] | None = None
 
 
@@ -78,6 +79,9 @@ async def create_topics(
     router: Router, topics: Sequence[NewTopic], validate_only: bool, timeout_ms: int | None
 ) -> dict[str, CreatedTopic | KafkaError]:
     """See `Admin.create_topics`."""
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise TypeError(f"topics are NewTopic(name, ...), not {type(topic).__name__}")
     wanted = {topic.name: topic for topic in topics}
 
     def build(peer: Peer, names: list[str]) -> tuple[CreateTopicsRequest, int]:
@@ -114,7 +118,10 @@ def _create_topic(topic: NewTopic) -> CreateTopicsRequestTopic:
             CreateTopicsRequestAssignment(partition_index=number, broker_ids=list(replicas))
             for number, replicas in assignments.items()
         ],
-        configs=[CreateTopicsRequestConfig(name=n, value=v) for n, v in topic.configs.items()],
+        configs=[
+            CreateTopicsRequestConfig(name=name, value=arguments.setting(name, value))
+            for name, value in topic.configs.items()
+        ],
     )
 
 
@@ -135,6 +142,7 @@ async def delete_topics(
     router: Router, names: Sequence[str], timeout_ms: int | None
 ) -> dict[str, KafkaError | None]:
     """See `Admin.delete_topics`."""
+    wanted = arguments.names("names", names)
     limit_ms = router.timeout_ms(timeout_ms)
 
     def build(peer: Peer, left: list[str]) -> tuple[DeleteTopicsRequest, int]:
@@ -150,7 +158,7 @@ async def delete_topics(
             for topic in response.responses
         }
 
-    found = await router.controller_each(dict.fromkeys(names), build, outcomes, timeout_ms)
+    found = await router.controller_each(wanted, build, outcomes, timeout_ms)
     router.cluster.mark_stale()
     return found
 
@@ -204,7 +212,7 @@ async def describe_topics(
     router: Router, names: Iterable[str], include_operations: bool, timeout_ms: int | None
 ) -> dict[str, TopicDescription | KafkaError]:
     """See `Admin.describe_topics`."""
-    wanted = list(dict.fromkeys(names))
+    wanted = arguments.names("names", names)
     cache = await _request_metadata(router, wanted, timeout_ms, include_operations)
     found: dict[str, TopicDescription | KafkaError] = {}
     for name in wanted:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
+from kavka.client.partitions import partitions_of
 from kavka.client.producer.transaction_requests import version_of
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transactional_producer.state import PreparedTxnState
@@ -96,7 +98,7 @@ async def list_transactions(
             detail = f"{peer.name} is too old to filter transactions by their duration"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         request = ListTransactionsRequest(
-            state_filters=list(states),
+            state_filters=arguments.names("states", states),
             producer_id_filters=list(producer_ids),
             duration_filter=max(longer_than_ms, -1),
         )
@@ -141,7 +143,9 @@ async def describe_transactions(
             [TopicPartition(topic.topic, p) for topic in found.topics for p in topic.partitions],
         )
 
-    return await router.gather((t, ask(t)) for t in dict.fromkeys(transactional_ids))
+    return await router.gather(
+        (t, ask(t)) for t in arguments.names("transactional_ids", transactional_ids)
+    )
 
 
 async def describe_producers(
@@ -151,7 +155,7 @@ async def describe_producers(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
     """See `Admin.describe_producers`."""
-    wanted = [TopicPartition(*topic_partition) for topic_partition in partitions]
+    wanted = partitions_of(partitions)
 
     async def ask(
         broker: BrokerId, group: list[TopicPartition]
@@ -289,4 +293,6 @@ async def fence_producers(
         if refused is not None:
             raise refused
 
-    return await router.gather((t, ask(t)) for t in dict.fromkeys(transactional_ids))
+    return await router.gather(
+        (t, ask(t)) for t in arguments.names("transactional_ids", transactional_ids)
+    )

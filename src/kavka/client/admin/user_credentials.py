@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from kavka.client.admin import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, SCRAM_NUMBERS
 from kavka.errors import KafkaError
@@ -74,7 +75,10 @@ async def describe(
     """See `Admin.describe_user_scram_credentials`."""
     names = None
     if users is not None:
-        names = [DescribeUserScramCredentialsRequestUserName(name=user) for user in users]
+        names = [
+            DescribeUserScramCredentialsRequestUserName(name=user)
+            for user in arguments.names("users", users)
+        ]
         if not names:
             return {}
     response: DescribeUserScramCredentialsResponse = await router.any(

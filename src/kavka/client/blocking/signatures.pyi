@@ -205,7 +205,7 @@ class AdminMethods:
         """Set quotas of users, clients and addresses; None removes one."""
     def alter_configs(
         self,
-        replacement: Mapping[configs.ConfigResource, Mapping[str, str | None]],
+        replacement: Mapping[configs.ConfigResource, Mapping[str, str | float | bool | None]],
         *,
         validate_only: bool = False,
         timeout_ms: int | None = None,
@@ -339,6 +339,10 @@ class AdminMethods:
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, Exception | None]:
         """Fence the producers of transactional ids, and abort what they have open."""
+    def force_terminate_transaction(
+        self, transactional_id: str, *, timeout_ms: int | None = None
+    ) -> None:
+        """Abort what a transactional id has open, also if it is prepared, and fence its producer. Raise KafkaError."""
     def metrics(self) -> Metrics:
         """Return the metrics of this client, in the names of Kafka's Java clients, as they are now."""
 

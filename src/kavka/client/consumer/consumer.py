@@ -34,6 +34,7 @@ from kavka.client.consumer.subscription import (
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
+from kavka.client.partitions import partition_of, partitions_of
 from kavka.client.pending_calls import PendingCalls, until_closed
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.ids import TopicPartition
@@ -77,7 +78,7 @@ class Consumer(Client):
         self._group_settings = group_settings(checked, self._group_id or "")
         self._max_poll_records = checked.integer("max.poll.records")
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
-        self._interceptors = ConsumerInterceptors(checked.value("interceptor.classes"))
+        self._interceptors = ConsumerInterceptors(checked.interceptors("on_consume", "on_commit"))
         self._commits = commits_by_itself(checked, self._group_id)
         self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
@@ -265,10 +266,11 @@ class Consumer(Client):
 
         Raise AuthenticationFailed where a broker refuses the credential, and KafkaError for what needs a decision:
         no valid offset and no reset policy, no permission, an invalid topic name, corrupt data, a group that refuses
-        this member.
+        this member. Raise RuntimeError where neither topics nor partitions were chosen.
         """
         self._require_loop()
         self._require_reading()
+        self._subscription.require_something()
         self._seeker.leave_iteration()
         return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
 
@@ -331,6 +333,7 @@ class Consumer(Client):
     async def _poll_for_iteration(self) -> list[FetchedBatches]:
         self._require_loop()
         self._require_reading()
+        self._subscription.require_something()
         return await self._poll(_MAX_WAIT_S, self._max_poll_records)
 
     # Positions
@@ -369,12 +372,12 @@ class Consumer(Client):
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; they stay assigned."""
-        for topic_partition in partitions:
+        for topic_partition in partitions_of(partitions):
             self._state(topic_partition).is_paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
-        for topic_partition in partitions:
+        for topic_partition in partitions_of(partitions):
             self._state(topic_partition).is_paused = False
         self._fetcher.wake()
         self._fetcher.notify()
@@ -388,16 +391,16 @@ class Consumer(Client):
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
-        return await self._consumed.position(TopicPartition(*topic_partition), limit_ms)
+        return await self._consumed.position(partition_of(topic_partition), limit_ms)
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
         self._require_open()
-        return self._consumed.lag(TopicPartition(*topic_partition))
+        return self._consumed.lag(partition_of(topic_partition))
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
-        return self._subscription.state(TopicPartition(*topic_partition))
+        return self._subscription.state(topic_partition)
 
     # Offsets of the log
 
@@ -472,7 +475,7 @@ class Consumer(Client):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
         self._require_group()
-        wanted = [TopicPartition(*topic_partition) for topic_partition in partitions]
+        wanted = partitions_of(partitions)
         limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
         found = await self._offsets.fetch(wanted, limit_ms)
         return {topic_partition: found.get(topic_partition) for topic_partition in wanted}

@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 class ConsumerInterceptors:
     """Interceptors, called in their order."""
 
-    def __init__(self, interceptors: Iterable[Any] | None) -> None:
+    def __init__(self, interceptors: Iterable[Any]) -> None:
         """Take objects with `on_consume` and `on_commit`."""
-        self._interceptors = list(interceptors or ())
+        self._interceptors = list(interceptors)
 
     def on_consume(self, taken: list[FetchedBatches]) -> list[FetchedBatches]:
         """Return what the interceptors make of the batches of one poll."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kavka.client.cluster import Cluster
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
+from kavka.client.partitions import by_partition, partitions_of
 from kavka.ids import TopicPartition
 
 
@@ -22,14 +23,14 @@ class LogOffsets:
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        found = await self._look_up(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        found = await self._look_up(dict.fromkeys(partitions_of(partitions), EARLIEST), timeout_ms)
         return {topic_partition: result.offset for topic_partition, result in found.items()}
 
     async def end(
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last visible record of each partition."""
-        found = await self._look_up(dict.fromkeys(partitions, LATEST), timeout_ms)
+        found = await self._look_up(dict.fromkeys(partitions_of(partitions), LATEST), timeout_ms)
         return {topic_partition: result.offset for topic_partition, result in found.items()}
 
     async def at_times(
@@ -39,6 +40,7 @@ class LogOffsets:
 
         Raise ValueError for a negative time.
         """
+        timestamps_ms = by_partition(timestamps_ms)
         negative = [
             topic_partition for topic_partition, timestamp in timestamps_ms.items() if timestamp < 0
         ]
@@ -55,10 +57,7 @@ class LogOffsets:
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         return await look_up_offsets(
             self._cluster,
-            {
-                TopicPartition(*topic_partition): timestamp
-                for topic_partition, timestamp in wanted.items()
-            },
+            wanted,
             read_committed=self._read_committed,
             timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms,
         )

@@ -8,6 +8,7 @@ from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.fetch.fetcher import Fetcher
 from kavka.client.consumer.record_iteration import RecordIteration
 from kavka.client.consumer.subscription import ResetPolicy, Subscription
+from kavka.client.partitions import partition_of, partitions_of
 from kavka.ids import TopicPartition
 
 
@@ -32,17 +33,16 @@ class Seeker:
         self._require_open()
         if offset < 0:
             raise ValueError(f"seek offset must not be a negative number: {offset}")
-        self._subscription.state(TopicPartition(*topic_partition)).seek(offset)
+        self._subscription.state(partition_of(topic_partition)).seek(offset)
         self._iteration.discard(topic_partition)
         self._fetcher.wake()
 
     def reset(self, partitions: Iterable[TopicPartition] | None, policy: ResetPolicy) -> None:
         """Request lookups of positions, of all assigned partitions without `partitions`. Raise as `seek`."""
         self._require_open()
-        for topic_partition in list(
-            partitions if partitions is not None else self._subscription.partitions
-        ):
-            self._subscription.state(TopicPartition(*topic_partition)).request_reset(policy)
+        every = self._subscription.partitions
+        for topic_partition in list(every) if partitions is None else partitions_of(partitions):
+            self._subscription.state(topic_partition).request_reset(policy)
             self._iteration.discard(topic_partition)
         self._fetcher.notify()
 

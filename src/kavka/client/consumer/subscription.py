@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from kavka.client.partitions import by_partition, partitions_of
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.ids import BrokerId, TopicPartition
 from kavka.values import field, mutable
@@ -25,13 +26,13 @@ def as_offsets(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return offsets to be committed. Raise ValueError for a negative one."""
     offsets = {}
-    for topic_partition, where in given.items():
+    for topic_partition, where in by_partition(given).items():
         chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
         if chosen.offset < 0:
             raise ValueError(
                 f"cannot commit the negative offset {chosen.offset} for {topic_partition}"
             )
-        offsets[TopicPartition(*topic_partition)] = chosen
+        offsets[topic_partition] = chosen
     return offsets
 
 
@@ -180,13 +181,14 @@ class Subscription:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions without a group; those that stay keep positions. Raise RuntimeError after `subscribe`."""
+        wanted = partitions_of(partitions)
         self._set_mode(Mode.ASSIGNED)
-        self.replace_assignment(partitions)
+        self.replace_assignment(wanted)
 
     def replace_assignment(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep their positions."""
         old = self.partitions
-        wanted = dict.fromkeys(TopicPartition(*topic_partition) for topic_partition in partitions)
+        wanted = dict.fromkeys(partitions_of(partitions))
         self.partitions = {
             topic_partition: old.get(topic_partition) or PartitionState(topic_partition)
             for topic_partition in wanted
@@ -213,10 +215,15 @@ class Subscription:
         """Return an assigned partition. Raise ValueError when it is not assigned."""
         state = self.partitions.get(topic_partition)
         if state is None:
-            raise ValueError(
-                f"partition {TopicPartition(*topic_partition)} is not assigned to this consumer"
-            )
+            raise ValueError(f"partition {topic_partition} is not assigned to this consumer")
         return state
+
+    def require_something(self) -> None:
+        """Raise RuntimeError when nothing was chosen: a reader would wait without end."""
+        if self.mode is Mode.NONE:
+            raise RuntimeError(
+                "there is nothing to read: subscribe to topics, or assign partitions"
+            )
 
     @property
     def uses_group(self) -> bool:

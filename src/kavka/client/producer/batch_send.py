@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kavka.client.producer.accumulator import BufferFull
@@ -38,6 +38,7 @@ class BatchSend:
         self, topic: str, records: Iterable[Pair], partition: int | None, timestamp_ms: int | None
     ) -> list[RecordRange]:
         """Add all, and wait until all are written."""
+        _require_pairs(records)
         if topic not in self._appender.topics:
             await self._input.topic(topic)
         delivery = Delivery(asyncio.get_running_loop().create_future())
@@ -200,3 +201,12 @@ def _add_watchers(touched: dict[ProducerBatch, int], delivery: Delivery) -> None
 def _prepend(first: Pair, rest: Iterable[Pair]) -> Iterable[Pair]:
     yield first
     yield from rest
+
+
+def _require_pairs(records: Iterable[Pair]) -> None:
+    """Raise TypeError for values without keys; of a list, as most are, only the first is looked at."""
+    is_other = isinstance(records, str | bytes | Mapping)
+    if isinstance(records, list | tuple) and records:
+        is_other = not isinstance(records[0], tuple | list) or len(records[0]) != 2
+    if is_other:
+        raise TypeError("records are pairs of key and value, as (None, b'value')")

@@ -113,6 +113,8 @@ class RecordAppender:
                 if state.updates != self._cluster.metadata.updates:
                     self.update_partitions(state)
                 partition = (murmur2(key) & 0x7FFFFFFF) % state.count
+        elif not hasattr(partition, "__index__"):  # which numbers of numpy have
+            raise TypeError(f"the partition is {type(partition).__name__}, not int")
         elif not 0 <= partition < state.count:
             raise ValueError(
                 f"topic {state.name} has the partitions 0 to {state.count - 1}, not {partition}"

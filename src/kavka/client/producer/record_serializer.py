@@ -30,10 +30,10 @@ class RecordSerializer:
     """The interceptors and serializers that each record passes before it has a partition."""
 
     def __init__(self, config: Config) -> None:
-        """Raise InvalidSetting for a serializer that cannot be called."""
+        """Raise InvalidSetting for a serializer that cannot be called, and for what is no interceptor."""
         self._key_serializer = field_function(config, "key.serializer")
         self._value_serializer = field_function(config, "value.serializer")
-        self.interceptors = list(config.value("interceptor.classes") or ())
+        self.interceptors = config.interceptors("on_send", "on_acknowledgement")
         self.is_plain = not (self._key_serializer or self._value_serializer or self.interceptors)
         """True if records stay unchanged."""
 

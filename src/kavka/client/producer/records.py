@@ -115,7 +115,10 @@ def size_of(key: bytes | None, value: bytes | None, headers: HeaderPairs) -> int
     """Return an upper bound of a record's size in a batch."""
     size = (0 if key is None else len(key)) + (0 if value is None else len(value))
     size += RECORD_OVERHEAD if size < LARGE_VALUE else _LARGE_OVERHEAD
-    for name, content in headers:
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise TypeError(f"a header is a pair of name and value, not {header!r:.80}")
+        name, content = header
         size += 4 * len(name) + _HEADER_OVERHEAD + (0 if content is None else len(content))
     return size
 
@@ -162,7 +165,10 @@ def header_pairs(headers: Headers) -> HeaderPairs:
 def checked_headers(headers: HeaderPairs) -> HeaderPairs:
     """Return headers whose values are bytes or None. Raise TypeError: later a whole batch would fail with them."""
     checked = []
-    for name, content in headers:
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise TypeError(f"a header is a pair of name and value, not {header!r:.80}")
+        name, content = header
         if not isinstance(name, str):
             raise TypeError(f"the name of a header is {type(name).__name__}, not str")
         is_bytes = type(content) is bytes
