@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,49 @@ def test_the_controllers_table_is_that_of_the_published_run() -> None:
         assert f"| {row} |" in PAGE, figure
 
 
-def test_what_the_page_names_as_faster_than_the_cluster_is_all_that_is() -> None:
+@pytest.mark.parametrize(
+    ("figure", "unit", "places"),
+    [
+        ("failover: read virtual s", 1, 3),
+        ("failover: UpdateMetadata bytes per broker", 1_000_000, 2),
+        ("failover: LeaderAndIsr bytes per broker", 1_000_000, 2),
+        ("death: multis", 1, 0),
+        ("death: UpdateMetadata bytes per broker", 1000, 0),
+        ("client: Metadata bytes", 1_000_000, 2),
+    ],
+)
+def test_sizes_and_counts_of_the_controllers_table(figure: str, unit: int, places: int) -> None:
+    points = published("scale")["points"]
+    row = " | ".join(f"{point[figure] / unit:,.{places}f}" for point in points)
+    assert f"| {row} |" in PAGE
+
+
+def test_all_that_grows_faster_than_the_partitions_is_named() -> None:
     found = published("scale")
-    assert {name.partition(":")[0] for name in found["faster than linear"]} == {"failover"}
-    assert all("computed" in name for name in found["faster than linear"])
-    last = found["points"][-1]
+    first, before, last = (found["points"][place] for place in (0, -2, -1))
+    grows = {
+        name
+        for name in last
+        for start in (first, before)
+        if " per cpu s" not in name
+        and start[name] > 0
+        and log(last[name] / start[name]) > 1.1 * log(last["partitions"] / start["partitions"])
+    }
+    assert grows == set(found["faster than linear"])
+    assert {name.partition(":")[0] for name in grows} == {"failover", "death"}
+    assert all("computed" in name for name in grows)
     waits_s = last["failover: computed s until the last broker"]
     assert f"the last of them waits {waits_s:.0f} s" in PAGE
+    build_s = last["failover: computed build cpu s of all brokers"]
+    assert f"{build_s:.0f} s of it the building" in PAGE
     assert f"{last['failover: computed UpdateMetadata MB to all']:.0f} MB are sent" in PAGE
     assert f"{last['failover: memory MiB']:.0f} MiB in place of" in PAGE
+    heard_s = last["death: computed s until the last broker"]
+    assert f"hears of it after {heard_s:.1f} s" in PAGE
+
+
+def test_orders_get_dearer_by_two_fifths() -> None:
+    first, *_, last = published("scale")["points"]
+    for figure in ("in-sync: orders per cpu s", "creation: topics per cpu s"):
+        assert round(first[figure] / last[figure], 1) == 1.4
+    assert "Orders get dearer by two fifths" in PAGE

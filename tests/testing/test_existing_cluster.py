@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kavka.testing import Cluster
+from kavka.testing import Cluster, existing
+from kavka.testing.existing import attached
 
 pytest_plugins = ["pytester"]
 
@@ -86,6 +88,33 @@ def test_tests_run_unchanged_and_leave_what_others_have(
     assert theirs.values() == [b"kept"]
     groups = kavka_broker.helper("group", "billing")
     assert groups == ("Dead", 0)
+
+
+def test_a_cluster_that_was_not_reached_is_not_tried_again(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tries = []
+
+    def counted(*args: Any) -> Cluster:
+        tries.append(args)
+        return attached(*args)
+
+    monkeypatch.setattr(existing, "attached", counted)
+    (tmp_path / "client.properties").write_text("default.api.timeout.ms=20\n")
+    pytester.makepyfile(
+        """
+        def test_first(kavka_cluster): pass
+        def test_second(kavka_cluster): pass
+        """
+    )
+    result = pytester.runpytest(
+        *ALONE,
+        "--kavka-bootstrap-servers=127.0.0.1:1",
+        f"--kavka-command-config={tmp_path / 'client.properties'}",
+    )
+    result.assert_outcomes(errors=2)
+    assert len(tries) == 1
+    result.stdout.fnmatch_lines(["E  *RuntimeError: --kavka-bootstrap-servers 127.0.0.1:1: *"] * 2)
 
 
 def test_wrong_options_are_said(pytester: pytest.Pytester, tmp_path: Path) -> None:

@@ -49,6 +49,31 @@ def test_finds_none_of_them(kavka_broker):
     with Producer({"bootstrap.servers": kavka_broker.bootstrap_servers}) as producer:
         assert producer.send("orders", b"other").offset == 0
 
+@pytest.fixture
+def application(kavka_session_broker):
+    from kavka.client.blocking import Producer
+
+    yield
+    with Producer({"bootstrap.servers": kavka_session_broker.bootstrap_servers}) as producer:
+        producer.send("orders", b"after the test")
+
+def test_an_application_goes_on_after_it(application, kavka_broker):
+    assert kavka_broker.existing_topic("orders").records() == []
+    kavka_broker.topic("orders", exact=True)
+
+def test_finds_nothing_that_was_written_between_tests(kavka_broker):
+    assert kavka_broker.existing_topic("orders").records() == []
+
+@pytest.fixture(scope="module")
+def orders(kavka_session_broker):
+    topic = kavka_session_broker.topic("orders", exact=True)
+    topic.send("tea")
+    return topic
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_a_topic_of_the_modules_own_stays(orders, kavka_broker, time):
+    assert orders.values() == [b"tea"]
+
 def test_transactions(kavka_topic):
     with kavka_topic.transaction() as transaction:
         transaction.send("committed")
@@ -78,7 +103,7 @@ def test_a_run_without_conftest_passes_and_leaves_no_data(pytester: pytest.Pytes
     pytester.makepyfile(TESTS)
     base = pytester.path / "base"
     result = pytester.runpytest(*ALONE, f"--basetemp={base}")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=9)
     assert not list(base.glob("kavka[0-9]*"))
 
 
@@ -90,6 +115,9 @@ def test_an_order(kavka_broker):
     orders.send("tea", "k")
     kavka_broker.restart()
     orders.wait_for(2, timeout_s=0)
+
+def test_without_a_topic(kavka_start):
+    raise ValueError
 """
 
 
@@ -100,7 +128,9 @@ def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
     pytester.makepyfile(FAILING)
     base = pytester.path / "base"
     result = pytester.runpytest(*ALONE, f"--basetemp={base}", "--kavka-log-lines=5")
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=2)
+    # Those of the first test are not the second one's.
+    assert result.stdout.str().count("Kafka topics of the test") == 1
     result.stdout.fnmatch_lines(
         [
             "E  *NotInTime: waited 0 s for 2 records in orders-*",
@@ -118,7 +148,10 @@ def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
 
 
 @pytest.mark.slow
-def test_options_and_the_ini_file_have_effect(pytester: pytest.Pytester) -> None:
+def test_options_and_the_ini_file_have_effect(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester.makeini("[pytest]\nkavka_brokers = 2\nkavka_settings =\n    num.partitions=3\n")
     pytester.makepyfile(
         """
@@ -137,9 +170,12 @@ def test_options_and_the_ini_file_have_effect(pytester: pytest.Pytester) -> None
         "--kavka-dir=data",
         "--kavka-keep-data=always",
     ]
-    pytester.runpytest(*words, "-k", "test_persistent").assert_outcomes(passed=1)
     pytester.runpytest(*words).assert_outcomes(passed=2)
-    # What the first run wrote was there for the second.
+    pytester.runpytest(*words).assert_outcomes(passed=2)
+    pytester.runpytest(*words, "--kavka-keep-data=failed").assert_outcomes(passed=2)
+    found = sorted(each.name for each in (pytester.path / "data").iterdir())
+    assert found == ["brokers.log", "cluster-1", "cluster-2", "shared"]
+    # What the first run wrote was there for the second, and a cluster of a test began with nothing.
     assert len(list((pytester.path / "data").rglob("kept-*-0"))) == 2
 
 

@@ -96,6 +96,8 @@ class Cluster:
         """The topics that tests have asked for, by name."""
         self.unique_topics: set[str] = set()
         """Those whose names are their own."""
+        self.removed_topics: set[str] = set()
+        """Those that were deleted after a test, and that `topic` has not made since."""
         self.is_closed = False
 
     def _ask(self, method: str, *args: Any, **named: Any) -> Any:
@@ -141,6 +143,7 @@ class Cluster:
         full = name if exact else self.unique(name)
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self.helper("create_topic", full, partitions, replication_factor, texts)
+        self.removed_topics.discard(full)
         if not exact:
             self.unique_topics.add(full)
         self.wait_for(

@@ -41,7 +41,7 @@ class HostedClients:
     def admin(self) -> Admin:
         """The administrator."""
         if self._admin is None:
-            self._admin = Admin({**self._settings, "default.api.timeout.ms": _TIMEOUT_MS})
+            self._admin = Admin({"default.api.timeout.ms": _TIMEOUT_MS, **self._settings})
         return self._admin
 
     def secure(self) -> None:

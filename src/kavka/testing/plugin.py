@@ -183,20 +183,17 @@ class Runtime:
         self.shared: Cluster | None = None
         self.open: list[Cluster] = []
         self._count = 0
+        self._own: list[Path] = []
+        """The directories of this run's clusters, the shared broker's aside."""
+        self._not_reached = ""
 
     def start(self, folder: str = "", **options: Any) -> Cluster:
         """Start a cluster, with the settings of the options beneath its own; or use the existing one."""
         if self.options.existing is not None:
-            from kavka.testing.existing import attached
-
-            options.pop("has_registry", None)
-            existing = attached(self.host, self.options.existing, options)
-            self.open.append(existing)
-            return existing
+            return self._attach(self.options.existing, options)
         from kavka.testing.cluster import Cluster
 
-        self._count += 1
-        path = self.directory / (folder or f"cluster-{self._count}")
+        path = self.directory / folder if folder else self._new_directory()
         settings = {**self.options.settings, **(options.pop("settings", None) or {})}
         try:
             cluster = Cluster(self.host, path, settings=settings, **options)
@@ -206,13 +203,40 @@ class Runtime:
         self.open.append(cluster)
         return cluster
 
+    def _attach(self, client_settings: dict[str, str], options: dict[str, Any]) -> Cluster:
+        """Use the existing cluster. One that was not reached is not tried again: each try takes its timeout."""
+        from kavka.testing.existing import attached
+
+        if self._not_reached:
+            raise RuntimeError(self._not_reached)
+        options.pop("has_registry", None)
+        try:
+            existing = attached(self.host, client_settings, options)
+        except RuntimeError as error:
+            self._not_reached = str(error)
+            raise
+        self.open.append(existing)
+        return existing
+
+    def _new_directory(self) -> Path:
+        """Make a directory that no cluster has used; with --kavka-dir, another run may have left some."""
+        while True:
+            self._count += 1
+            path = self.directory / f"cluster-{self._count}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            self._own.append(path)
+            return path
+
     def start_named(self, **options: Any) -> Cluster:
         """Start a cluster as a test says. Raise TypeError for an argument that there is not."""
         _require_arguments("kavka_start", (), options)
         return self.start(**options)
 
     def shared_broker(self) -> Cluster:
-        """Return the broker that tests share; a new one if its process has ended."""
+        """Return the broker that tests share."""
         if self.shared is None:
             self.shared = self.start("shared", has_registry=False)
         return self.shared
@@ -224,11 +248,12 @@ class Runtime:
                 cluster.close()
         self.host.end()
         keep = self.options.keep_data
-        if self._is_persistent or keep == "always" or (keep == "failed" and self.has_failures):
+        if keep == "always" or (keep == "failed" and self.has_failures):
             return
         import shutil
 
-        shutil.rmtree(self.directory, ignore_errors=True)
+        for path in self._own if self._is_persistent else [self.directory]:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _require_arguments(name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -332,8 +357,8 @@ def kavka_broker(
         if request.config.stash[_OPTIONS].keep_data != "always":
             broker.clean()
         return
-    before = set(broker.helper("topics"))
-    broker.topics.clear()
+    before = _topics_before(broker)
+    asked_for_before = dict(broker.topics)
     yield broker
     options = request.config.stash[_OPTIONS]
     has_failed = request.node.stash.get(_FAILED, False)
@@ -344,7 +369,21 @@ def kavka_broker(
     gone = [name for name in broker.helper("topics") if name not in before and name not in kept]
     if gone:
         broker.helper("delete_topics", gone)
+        broker.removed_topics.update(gone)
     broker.helper("delete_groups")
+    broker.topics = asked_for_before
+
+
+def _topics_before(broker: Cluster) -> set[str]:
+    """Return the topics that are not the test's own, without what an application that goes on has made again.
+
+    Such a topic has a name that was removed after an earlier test, and `topic` has not made it since.
+    """
+    found = set(broker.helper("topics"))
+    again = found & broker.removed_topics
+    if again:
+        broker.helper("delete_topics", sorted(again))
+    return found - again
 
 
 @pytest.fixture
