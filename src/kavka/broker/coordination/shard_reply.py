@@ -59,7 +59,7 @@ class DelayedReply(DeferredResponse):
         return self._build(self._reply.value)
 
     def release(self) -> None:
-        """Let the reply come, which is not sent then."""
+        """Ignore the reply, which is not sent then."""
 
 
 def respond_when_done(reply: ShardReply, build: Callable[[Any], Any]) -> Any:
