@@ -67,6 +67,13 @@ def _logging_as_it_was() -> Iterator[None]:
     logger.handlers[:] = before[2]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _left_open() -> Iterator[None]:
+    """Collect garbage at the end of a file: what it left open fails its own last test, not another file's."""
+    yield
+    gc.collect()
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector look seldom, and never at what was collected here, which stays until the end."""
     gc.collect()
