@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from kavka.client import Consumer, ElectionType, InvalidSetting, TopicPartition, blocking
+from kavka.client import (
+    Consumer,
+    ElectionType,
+    InvalidSetting,
+    NewPartitions,
+    Producer,
+    TopicPartition,
+    blocking,
+)
 
 
 @pytest.mark.parametrize("settings_of", [{}, {"group.id": "g"}])
@@ -139,3 +147,120 @@ def test_partitions_of_the_admin_client_are_checked(broker, settings, given):
         ):
             with pytest.raises(TypeError, match="TopicPartition"):
                 call(given)
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "needed"),
+    [
+        ("create_topics", ["t"], "new_topics is a list of NewTopic: 't' is str"),
+        ("create_topics", NewPartitions(3), "new_topics is a list of NewTopic, not NewPartitions"),
+        ("create_partitions", {"t": 3}, "what is wanted of t is NewPartitions, not 3"),
+        ("create_partitions", ["t"], "wanted is a dictionary by str, not"),
+        ("describe_configs", ["t"], "resources is a list of ConfigResource: 't' is str"),
+        (
+            "describe_configs",
+            {"t": None},
+            "resources is a dictionary by ConfigResource: 't' is str",
+        ),
+        ("alter_configs", {"t": {}}, "replacement is a dictionary by ConfigResource"),
+        ("incremental_alter_configs", {"t": []}, "changes is a dictionary by ConfigResource"),
+        ("create_acls", ["t"], "bindings is a list of AclBinding"),
+        ("delete_acls", ["t"], "filters is a list of AclFilter"),
+        ("describe_acls", "t", "chosen is AclFilter, not 't'"),
+        ("describe_client_quotas", ["t"], "components is a list of QuotaComponent"),
+        ("alter_client_quotas", {"t": {}}, "changes is a dictionary by QuotaEntity"),
+        ("alter_user_scram_credentials", ["t"], "is a list of ScramUpsertion or ScramDeletion"),
+        ("update_features", {"t": 3}, "what t gets is FeatureUpdate, not 3"),
+        ("describe_log_dirs", "t", "broker_ids is a list of numbers, not 't'"),
+        ("describe_replica_log_dirs", ["t"], "replicas is a list of Replica"),
+        ("alter_replica_log_dirs", {"t": "/d"}, "targets is a dictionary by Replica"),
+        ("abort_transaction", "t", "hanging is HangingTransaction, not 't'"),
+        ("renew_delegation_token", "t", "hmac is bytes, not 't'"),
+        ("delete_topics", 3, "names is a list of names, not 3"),
+        ("describe_groups", [["g"]], r"group_ids is a list of names \(str\): \['g'\] is list"),
+        ("list_group_offsets", ["g"], r"group_id is a name \(str\), not \['g'\]"),
+    ],
+)
+def test_the_admin_client_names_the_argument_and_what_belongs_there(
+    broker, settings, call, given, needed
+):
+    with (
+        blocking.Admin(settings, network=broker) as admin,
+        pytest.raises(TypeError, match=needed),
+    ):
+        getattr(admin, call)(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "needed"),
+    [
+        (-1, ValueError, "timeout_ms is -1: it must be 0 or more"),
+        (float("nan"), ValueError, "timeout_ms is nan: it must be 0 or more"),
+        ("3", TypeError, "timeout_ms is milliseconds, not '3'"),
+        (True, TypeError, "timeout_ms is milliseconds, not True"),
+    ],
+)
+def test_what_is_no_time_is_refused_and_the_client_goes_on(broker, settings, given, error, needed):
+    with (
+        blocking.Producer(settings, network=broker) as producer,
+        blocking.Consumer(settings, network=broker) as consumer,
+        blocking.Admin(settings, network=broker) as admin,
+    ):
+        producer.append("t", b"v")
+        consumer.assign([TopicPartition("t", 0)])
+        for call in (
+            producer.flush,
+            producer.close,
+            consumer.close,
+            consumer.poll,
+            lambda wrong: consumer.end_offsets([TopicPartition("t", 0)], wrong),
+            lambda wrong: consumer.position(TopicPartition("t", 0), wrong),
+            lambda wrong: admin.list_topics(timeout_ms=wrong),
+        ):
+            with pytest.raises(error, match=needed):
+                call(given)
+        producer.flush()
+        assert consumer.end_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 1}
+
+
+def test_what_is_no_time_is_refused_on_asyncio(broker, settings):
+    async def close() -> None:
+        async with Producer(settings, network=broker) as producer:
+            for call in (producer.flush, producer.close):
+                with pytest.raises(ValueError, match="timeout_ms is -1"):
+                    await call(-1)
+            assert (await producer.send("t", b"v")).offset == 0
+
+    asyncio.run(close())
+
+
+@pytest.mark.parametrize("most", [-1, 0])
+def test_fewer_records_than_one_are_refused(broker, settings, most):
+    with blocking.Consumer(settings, network=broker) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        with pytest.raises(ValueError, match=f"max_records is {most}: it must be 1 or more"):
+            consumer.poll(0, most)
+
+
+def test_a_callback_that_cannot_be_called_is_refused_and_no_record_is_taken(broker, settings):
+    wrong: Any = 3
+
+    async def append() -> None:
+        async with Producer(settings, network=broker) as producer:
+            with pytest.raises(TypeError, match="the callback is int, which cannot be called"):
+                producer.append("t", b"v", callback=wrong)
+            assert producer.waiting_records() == 0
+
+    asyncio.run(append())
+    with blocking.Producer(settings, network=broker) as producer:
+        with pytest.raises(TypeError, match="the callback is int, which cannot be called"):
+            producer.append("t", b"v", callback=wrong)
+        assert producer.waiting_records() == 0
+
+
+@pytest.mark.parametrize("client", [blocking.Producer, blocking.Consumer, blocking.Admin])
+def test_a_blocking_client_that_was_closed_is_not_entered(broker, settings, client):
+    closed = client(settings, network=broker)
+    closed.close()
+    with pytest.raises(RuntimeError, match="is closed"), closed:
+        pytest.fail("the body ran")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
@@ -194,6 +194,7 @@ async def remove_members(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.remove_members`."""
+    arguments.name("group_id", group_id)
     if instance_ids is None:
         described = (await describe_groups(router, [group_id], False, timeout_ms))[group_id]
         if isinstance(described, Exception):
@@ -234,6 +235,7 @@ async def list_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """See `Admin.list_group_offsets`."""
+    arguments.name("group_id", group_id)
     wanted = None if partitions is None else partitions_of(partitions)
     versions: list[int] = []
 
@@ -259,6 +261,7 @@ async def alter_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_group_offsets`."""
+    arguments.name("group_id", group_id)
     topics = group_by_topic(
         (topic_partition, _commit_part(topic_partition[1], given))
         for topic_partition, given in by_partition(offsets).items()
@@ -289,6 +292,7 @@ async def delete_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.delete_group_offsets`."""
+    arguments.name("group_id", group_id)
     topics = group_by_topic(
         (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
         for topic_partition in partitions_of(partitions)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from kavka.client.arguments import timeout
 from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
 from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.consumer import Consumer as AsyncConsumer
@@ -78,6 +79,7 @@ class Consumer(BlockingClient, ConsumerMethods):
 
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
+        timeout(timeout_ms)  # it raises for what is no time
         if sys.exc_info()[0] is not None:
             self._async.iteration.put_back_last()
         self._close_once({"timeout_ms": timeout_ms})

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
+from kavka.client import arguments
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
@@ -166,11 +167,12 @@ class Consumer(Client):
         if not self._is_open or self._is_closing:
             return
         self._require_loop()
+        limit_ms = arguments.timeout(timeout_ms)
         if sys.exc_info()[0] is not None:
             self.iteration.put_back_last()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
         self._polls.end()
-        limit = asyncio.timeout(timeout_ms / 1000)
+        limit = asyncio.timeout(limit_ms / 1000)
         try:
             async with limit:
                 await self._commit_before_revoke()
@@ -272,7 +274,10 @@ class Consumer(Client):
         self._require_reading()
         self._subscription.require_something()
         self._seeker.leave_iteration()
-        return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
+        if max_records is not None and max_records < 1:
+            raise ValueError(f"max_records is {max_records}: it must be 1 or more")
+        timeout_s = arguments.timeout(timeout_ms) / 1000
+        return await self._poll(timeout_s, max_records or self._max_poll_records)
 
     @property
     def commits_by_itself(self) -> bool:
@@ -390,13 +395,16 @@ class Consumer(Client):
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         return await self._consumed.position(partition_of(topic_partition), limit_ms)
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
         self._require_open()
         return self._consumed.lag(partition_of(topic_partition))
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        return self._api_timeout_ms if timeout_ms is None else arguments.timeout(timeout_ms)
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
@@ -434,7 +442,7 @@ class Consumer(Client):
     ) -> list[TopicPartition]:
         """Return the partitions of a topic. Raise TimeoutError when it does not exist."""
         self._require_open()
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         metadata = await self._cluster.topic(topic, limit_ms)
         return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
@@ -454,7 +462,7 @@ class Consumer(Client):
         self._require_group()
         chosen = self._consumed.offsets() if offsets is None else as_offsets(offsets)
         states = self._subscription.partitions  # those of now: they may be taken away meanwhile
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         await self._offsets.commit(chosen, limit_ms)
         for topic_partition, committed in chosen.items():
             if topic_partition in states:
@@ -476,7 +484,7 @@ class Consumer(Client):
         """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
         self._require_group()
         wanted = partitions_of(partitions)
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         found = await self._offsets.fetch(wanted, limit_ms)
         return {topic_partition: found.get(topic_partition) for topic_partition in wanted}
 

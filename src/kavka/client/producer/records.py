@@ -146,6 +146,13 @@ def as_bytes(what: str, given: Any, topic: str = "", key: Any = None) -> bytes |
     raise TypeError(f"the {what} is {type(given).__name__}, not bytes: encode it{hint}{record}")
 
 
+def checked_callback(callback: Callback) -> Callback:
+    """Return a callback. Raise TypeError for what cannot be called: the record's outcome would only be logged."""
+    if not callable(callback):
+        raise TypeError(f"the callback is {type(callback).__name__}, which cannot be called")
+    return callback
+
+
 def checked_timestamp(timestamp_ms: int) -> int:
     """Return a valid timestamp. Raise TypeError, ValueError: later a whole batch would fail with it."""
     if not isinstance(timestamp_ms, int):
