@@ -81,6 +81,10 @@ class Consumer(Client):
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
         self._interceptors = ConsumerInterceptors(checked.interceptors("on_consume", "on_commit"))
         self._commits = commits_by_itself(checked, self._group_id)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin without topics and partitions: as it is made, and when it is started again."""
         self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
         self._is_closing = False
@@ -110,6 +114,7 @@ class Consumer(Client):
         return self._counts
 
     def _build(self) -> None:
+        self._begin()
         read_committed = self._fetch_settings.read_committed
         self._fetcher = Fetcher(
             self._cluster, self._subscription, self._fetch_settings, self._counts.consumed
