@@ -6,6 +6,7 @@ A wrong one, `TopicPartition("orders", "0")` or a text in the place of a list, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, TypeVar
 
 from kavka.ids import TopicPartition
@@ -36,3 +37,15 @@ def by_partition(given: Mapping[TopicPartition, V]) -> dict[TopicPartition, V]:
     if not isinstance(given, Mapping):
         raise TypeError(f"give a dictionary by TopicPartition, not {given!r:.80}")
     return {partition_of(one): value for one, value in given.items()}
+
+
+def offsets_by_partition(given: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return offsets of next records. Raise TypeError for what is no partition or no number, ValueError below 0."""
+    offsets = by_partition(given)
+    for topic_partition, offset in offsets.items():
+        if not hasattr(offset, "__index__"):
+            raise TypeError(f"the offset of {topic_partition} is {type(offset).__name__}, not int")
+        if offset < 0:
+            raise ValueError(f"the offset of {topic_partition} is negative: {offset}")
+        offsets[topic_partition] = index(offset)  # also of a number of numpy
+    return offsets
