@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 from kavka.client import (
+    AbortableError,
     Consumer,
     ElectionType,
+    GroupMetadata,
     InvalidSetting,
+    KafkaError,
     NewPartitions,
+    OffsetAndMetadata,
     Producer,
+    RebalanceListener,
     TopicPartition,
     blocking,
 )
@@ -41,7 +46,7 @@ def test_reading_without_topics_or_partitions_is_refused_on_asyncio(broker, sett
 
 
 @pytest.mark.parametrize(
-    "records", [[b"a", b"bc"], [b"value"], {"k": b"v"}, "text", [(b"k", b"v", 1)]]
+    "records", [[b"a", b"bc"], [b"value"], {"k": b"v"}, "text", [(b"k", b"v", 1)], 3]
 )
 def test_many_records_that_are_no_pairs_are_refused(broker, settings, records):
     with blocking.Producer(settings, network=broker) as producer:
@@ -50,7 +55,7 @@ def test_many_records_that_are_no_pairs_are_refused(broker, settings, records):
         assert producer.send_many("t", [(None, b"v")])[0].base_offset == 0
 
 
-@pytest.mark.parametrize("headers", ["ab", [b"ab"], [("name", b"value", 1)]])
+@pytest.mark.parametrize("headers", ["ab", [b"ab"], [("name", b"value", 1)], 3])
 def test_headers_that_are_no_pairs_are_refused(broker, settings, headers):
     with (
         blocking.Producer(settings, network=broker) as producer,
@@ -264,3 +269,130 @@ def test_a_blocking_client_that_was_closed_is_not_entered(broker, settings, clie
     closed.close()
     with pytest.raises(RuntimeError, match="is closed"), closed:
         pytest.fail("the body ran")
+
+
+AT = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "needed"),
+    [
+        ("3", TypeError, "the offset of t-0 is str, not int"),
+        (1.5, TypeError, "the offset of t-0 is float, not int"),
+        (None, TypeError, "the offset of t-0 is NoneType, not int"),
+        (1 << 63, ValueError, "the offset of t-0 is beyond 63 bits"),
+        (-1, ValueError, "negative"),
+    ],
+)
+def test_what_is_no_offset_is_refused_and_the_consumer_goes_on(
+    broker, settings, given, error, needed
+):
+    reading = settings | {"group.id": "g", "auto.offset.reset": "earliest"}
+    with (
+        blocking.Producer(settings, network=broker) as producer,
+        blocking.Consumer(reading, network=broker) as consumer,
+    ):
+        producer.send("t", b"v")
+        consumer.assign([AT])
+        for call in (
+            lambda: consumer.seek(AT, given),
+            lambda: consumer.commit({AT: given}),
+            lambda: consumer.commit({AT: OffsetAndMetadata(given)}),
+        ):
+            with pytest.raises(error, match=needed):
+                call()
+        assert next(consumer).offset == 0
+
+
+def test_metadata_of_an_offset_that_are_no_text_are_refused(broker, settings):
+    wrong: Any = 5
+    with (
+        blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer,
+        pytest.raises(TypeError, match="the metadata of the offset of t-0 is int, not str"),
+    ):
+        consumer.commit({AT: OffsetAndMetadata(3, wrong)})
+
+
+@pytest.mark.parametrize("given", [3, [3], [b"t"], [None], b"t"])
+def test_what_is_no_list_of_topics_is_not_subscribed_to(broker, settings, given):
+    with blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer:
+        with pytest.raises(TypeError, match="topics is a list of names"):
+            consumer.subscribe(given)
+        consumer.assign([AT])
+
+
+@pytest.mark.parametrize(("given", "error"), [("(", ValueError), (3, TypeError), (b"t", TypeError)])
+def test_what_is_no_pattern_leaves_the_consumer_as_it_was(broker, settings, given, error):
+    with blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer:
+        with pytest.raises(error):
+            consumer.subscribe(pattern=given)
+        consumer.assign([AT])
+
+
+@pytest.mark.parametrize("given", [3, print, RebalanceListener, object()])
+def test_what_is_no_listener_is_refused(broker, settings, given):
+    needed = "the listener is a RebalanceListener, not"
+    with blocking.Consumer(settings | {"group.id": "g"}, network=broker) as consumer:
+        with pytest.raises(TypeError, match=needed):
+            consumer.subscribe(["t"], listener=given)
+        assert consumer.subscription() == []
+
+    async def subscribe() -> None:
+        async with Consumer(settings | {"group.id": "g"}, network=broker) as consumer:
+            with pytest.raises(TypeError, match=needed):
+                consumer.subscribe(["t"], listener=given)
+
+    asyncio.run(subscribe())
+
+
+@pytest.mark.parametrize("given", [3, [3], [int]])
+def test_what_is_no_assignor_is_refused(settings, given):
+    with pytest.raises(InvalidSetting, match=r"partition\.assignment\.strategy: Give"):
+        Consumer(settings | {"partition.assignment.strategy": given})
+
+
+@pytest.mark.parametrize("given", ["broker:9092", None, 3])
+def test_settings_that_are_no_dictionary_are_refused(given):
+    with pytest.raises(TypeError, match="settings are a dictionary, not"):
+        Producer(given)
+
+
+def test_asking_about_a_topic_that_cannot_be_read_does_not_disturb_the_reading(broker, settings):
+    wrong: Any = 3
+    with (
+        blocking.Producer(settings, network=broker) as producer,
+        blocking.Consumer(settings | {"auto.offset.reset": "earliest"}, network=broker) as consumer,
+    ):
+        producer.send("t", b"v")
+        consumer.assign([AT])
+        with pytest.raises(TypeError, match=r"topic is a name \(str\), not 3"):
+            consumer.partitions_for(wrong)
+        with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
+            consumer.partitions_for("no topic")
+        assert [record.offset for batch in consumer.poll(5000) for record in batch.records()] == [0]
+
+
+@pytest.mark.parametrize("given", ["g", None, ("g", 1)])
+def test_offsets_of_what_is_no_group_are_not_part_of_a_transaction(broker, settings, given):
+    writing = settings | {"transactional.id": "x"}
+    with blocking.Producer(writing, network=broker) as producer:
+        producer.init_transactions()
+        with (
+            pytest.raises(TypeError, match=r"group_metadata is what Consumer\.group_metadata"),
+            producer.transaction(),
+        ):
+            producer.send_offsets_to_transaction({AT: 1}, given)
+
+
+def test_a_transaction_is_not_committed_without_what_could_not_be_added(broker, settings, caplog):
+    wrong: Any = 5
+    writing = settings | {"transactional.id": "x"}
+    with blocking.Producer(writing, network=broker) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        with pytest.raises(AbortableError):
+            producer.send_offsets_to_transaction({AT: 1}, GroupMetadata("g", 1, wrong))
+        with pytest.raises(AbortableError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+    assert "adding to a transaction failed" in caplog.text

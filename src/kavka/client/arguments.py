@@ -44,6 +44,15 @@ def name(what: str, given: str) -> str:
     return given
 
 
+def number(what: str, given: int, *, least: int) -> int:
+    """Return a number. Raise TypeError for what is none, ValueError for less than `least`."""
+    if not hasattr(given, "__index__"):
+        raise TypeError(f"{what} is a number (int), not {given!r:.80}")
+    if given < least:
+        raise ValueError(f"{what} is {given}: it must be {least} or more")
+    return given
+
+
 def numbers(what: str, given: Iterable[int]) -> list[int]:
     """Return numbers. Raise TypeError for one in the place of a list, and for what is none."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):

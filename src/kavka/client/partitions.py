@@ -42,10 +42,18 @@ def by_partition(given: Mapping[TopicPartition, V]) -> dict[TopicPartition, V]:
 def offsets_by_partition(given: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return offsets of next records. Raise TypeError for what is no partition or no number, ValueError below 0."""
     offsets = by_partition(given)
-    for topic_partition, offset in offsets.items():
-        if not hasattr(offset, "__index__"):
-            raise TypeError(f"the offset of {topic_partition} is {type(offset).__name__}, not int")
+    for topic_partition, given_offset in offsets.items():
+        offsets[topic_partition] = offset = offset_of(topic_partition, given_offset)
         if offset < 0:
             raise ValueError(f"the offset of {topic_partition} is negative: {offset}")
-        offsets[topic_partition] = index(offset)  # also of a number of numpy
     return offsets
+
+
+def offset_of(topic_partition: TopicPartition, given: int) -> int:
+    """Return an offset, also of a number of numpy. Raise TypeError for what is no int, ValueError beyond 63 bits."""
+    if not hasattr(given, "__index__"):
+        raise TypeError(f"the offset of {topic_partition} is {type(given).__name__}, not int")
+    offset = index(given)
+    if offset >= 1 << 63:
+        raise ValueError(f"the offset of {topic_partition} is beyond 63 bits: {offset}")
+    return offset

@@ -10,8 +10,9 @@ from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
+from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import BrokerAddress
-from kavka.client.partitions import by_partition, partitions_of
+from kavka.client.partitions import partitions_of
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.topic_partitions import group_by_topic
@@ -264,7 +265,7 @@ async def alter_group_offsets(
     arguments.name("group_id", group_id)
     topics = group_by_topic(
         (topic_partition, _commit_part(topic_partition[1], given))
-        for topic_partition, given in by_partition(offsets).items()
+        for topic_partition, given in as_offsets(offsets).items()
     )
     request = OffsetCommitRequest(
         group_id=group_id,
@@ -275,8 +276,7 @@ async def alter_group_offsets(
     return _partition_outcomes(response)
 
 
-def _commit_part(partition: int, given: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
-    committed = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+def _commit_part(partition: int, committed: OffsetAndMetadata) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(
         partition_index=partition,
         committed_offset=committed.offset,

@@ -15,6 +15,7 @@ from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forw
 from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import checked_listener
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
 
@@ -93,7 +94,9 @@ class Consumer(BlockingClient, ConsumerMethods):
     ) -> None:
         """Read topics as `kavka.client.Consumer.subscribe`."""
         thread = self._require_thread()
-        outside = None if listener is None else _CallerThreadListener(thread, listener)
+        outside = None
+        if listener is not None:
+            outside = _CallerThreadListener(thread, checked_listener(listener))
         thread.call(self._async.subscribe, topics, pattern=pattern, listener=outside)
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[FetchedBatches]:

@@ -18,7 +18,7 @@ from kavka.client.consumer.consumed_positions import ConsumedPositions
 from kavka.client.consumer.consumer_meter import ConsumerMeter
 from kavka.client.consumer.fetch.fetcher import Fetcher
 from kavka.client.consumer.group.coordinator import ConsumerCoordinator
-from kavka.client.consumer.group.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener, checked_listener
 from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.log_offsets import LogOffsets
 from kavka.client.consumer.offsets import CommittedOffsets
@@ -216,8 +216,8 @@ class Consumer(Client):
             raise RuntimeError("subscribe needs the setting group.id; without a group, use assign")
         if (topics is None) == (pattern is None):
             raise ValueError("give either topics or a pattern")
-        if isinstance(topics, str):
-            raise TypeError("topics is a list of names, not one text")
+        if listener is not None:
+            checked_listener(listener)
         if topics is not None:
             self._subscription.subscribe(topics)
             self._cluster.set_topics(self._subscription.topics)
@@ -277,10 +277,10 @@ class Consumer(Client):
         """
         self._require_loop()
         self._require_reading()
+        if max_records is not None:
+            arguments.number("max_records", max_records, least=1)
         self._subscription.require_something()
         self._seeker.leave_iteration()
-        if max_records is not None and max_records < 1:
-            raise ValueError(f"max_records is {max_records}: it must be 1 or more")
         timeout_s = arguments.timeout(timeout_ms) / 1000
         return await self._poll(timeout_s, max_records or self._max_poll_records)
 
@@ -308,7 +308,7 @@ class Consumer(Client):
                 await asyncio.sleep(0)
         while True:
             self._cluster.raise_authentication_failure()
-            refusal = self._cluster.metadata.take_error()
+            refusal = self._cluster.metadata.take_error(self._subscription.reads)
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group and not self._coordinator.is_settled():

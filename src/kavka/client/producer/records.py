@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from kavka.client.metadata import TopicMetadata
@@ -172,6 +172,8 @@ def header_pairs(headers: Headers) -> HeaderPairs:
 def checked_headers(headers: HeaderPairs) -> HeaderPairs:
     """Return headers whose values are bytes or None. Raise TypeError: later a whole batch would fail with them."""
     checked = []
+    if not isinstance(headers, Iterable):
+        raise TypeError(f"a header is a pair of name and value; headers are not {headers!r:.80}")
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:
             raise TypeError(f"a header is a pair of name and value, not {header!r:.80}")
