@@ -28,11 +28,8 @@ def as_offsets(
     """Return offsets to be committed. Raise TypeError for what is none, ValueError for a negative one."""
     offsets = {}
     for topic_partition, where in by_partition(given).items():
-        given_one: Any = where
-        if isinstance(given_one, tuple | list):
-            chosen = OffsetAndMetadata(*given_one)
-        else:
-            chosen = OffsetAndMetadata(given_one)
+        fields: Any = where if isinstance(where, tuple | list) else (where,)
+        chosen = OffsetAndMetadata(*fields)
         offset = offset_of(topic_partition, chosen.offset)
         if offset < 0:
             raise ValueError(f"cannot commit the negative offset {offset} for {topic_partition}")
