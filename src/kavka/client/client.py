@@ -114,6 +114,9 @@ class Client(ABC):
         self._is_starting = True
         try:
             await self._start()
+        except (ConnectionError, AuthenticationFailed) as error:
+            # The sentence has it all; frames of the client and of asyncio would only hide it.
+            raise error.with_traceback(None) from None
         finally:
             self._is_starting = False
 
@@ -129,11 +132,7 @@ class Client(ABC):
         )
         self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
-        try:
-            await self._cluster.start(self._config.integer(self._connection_timeout))
-        except (ConnectionError, AuthenticationFailed) as error:
-            # The sentence has it all; frames of the client and of asyncio would only hide it.
-            raise error.with_traceback(None) from None
+        await self._cluster.start(self._config.integer(self._connection_timeout))
         self._loop = asyncio.get_running_loop()
         self._is_open = True
         _open_clients.add(self)
