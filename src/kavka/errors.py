@@ -185,7 +185,25 @@ def error_message(text: str) -> str:
     return f"{text[:_MAX_MESSAGE_LENGTH]}... ({len(text)} characters)"
 
 
-class KafkaError(Exception):
+class PickledError(Exception):
+    """An exception that is pickled as it is, whatever its constructor takes.
+
+    By Python's own way the constructor gets the message alone: its TypeError ends a pool of processes.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes it again without its constructor."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[Exception], args: tuple[Any, ...], facts: dict[str, Any]) -> Exception:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class KafkaError(PickledError):
     """A refusal raised to a caller: `code` is the broker's response, `retriable` whether to try again."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
@@ -194,21 +212,10 @@ class KafkaError(Exception):
         self.code = code
         self.detail = detail
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Be pickled as it is, whatever the constructor of its class takes."""
-        return _unpickled, (type(self), self.args, self.__dict__)
-
     @property
     def retriable(self) -> bool:
         """Return whether the same call may succeed later."""
         return self.code.retriable
-
-
-def _unpickled(kind: type[KafkaError], args: tuple[Any, ...], facts: dict[str, Any]) -> KafkaError:
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(facts)
-    return error
 
 
 class AuthenticationFailed(KafkaError):
@@ -227,7 +234,3 @@ class AuthenticationFailed(KafkaError):
         super().__init__(code, f"{mechanism}: {reason}")
         self.mechanism = mechanism
         self.reason = reason
-
-    def __reduce__(self) -> tuple[type[AuthenticationFailed], tuple[str, str, ErrorCode]]:
-        """Be pickled by the constructor's arguments, for Spark's workers."""
-        return type(self), (self.mechanism, self.reason, self.code)

@@ -194,3 +194,36 @@ def test_a_forked_child_makes_a_client_of_its_own(servers):
     command = [sys.executable, "-c", FORKING, servers["bootstrap.servers"]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
+
+
+def test_a_consumer_that_was_closed_reads_again_in_another_loop(servers: dict[str, Any]) -> None:
+    reading = servers | {"group.id": "again", "auto.offset.reset": "earliest"}
+    consumer = Consumer(reading)
+
+    async def read() -> list[bytes | None]:
+        async with Producer(servers) as producer, consumer:
+            await producer.send("again", b"v")
+            assert consumer.subscription() == []
+            consumer.subscribe(["again"])
+            return [(await anext(consumer)).value]
+
+    assert asyncio.run(read()) == [b"v"]
+    assert asyncio.run(read()) == [b"v"]
+    with pytest.raises(RuntimeError, match="the consumer is not open"):
+        consumer.assign([AT])
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+def test_a_client_that_is_open_is_not_started_again(servers: dict[str, Any], client: Any) -> None:
+    async def start_twice() -> None:
+        made = client(servers)
+        both = await asyncio.gather(made.start(), made.start(), return_exceptions=True)
+        assert [str(error) for error in both if error] == [
+            f"the {client.__name__.lower()} was started already"
+        ]
+        with pytest.raises(RuntimeError, match="was started already"):
+            async with made:
+                pytest.fail("the body ran")
+        await made.close()
+
+    asyncio.run(start_twice())

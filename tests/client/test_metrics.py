@@ -239,3 +239,18 @@ def test_javas_reporter_is_left_out(settings):
 def test_nan_means_that_there_was_nothing(broker, settings):
     found = Consumer(settings, network=broker).metrics()
     assert str(values(found, "consumer-fetch-manager-metrics")["records-lag-max"]) == str(nan)
+
+
+@pytest.mark.parametrize("given", [3, "x", [3], [CallbackReporter], PrometheusReporter])
+def test_what_is_no_list_of_reporters_is_refused(settings, given) -> None:
+    with pytest.raises(InvalidSetting, match=r"Give a list of objects with attach and detach"):
+        Producer(settings | {"metric.reporters": given})
+
+
+def test_a_reporter_without_a_function_or_an_interval_is_refused() -> None:
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="the function is int, which cannot be called"):
+        CallbackReporter(wrong)
+    for interval_s in (0, -1, nan):
+        with pytest.raises(ValueError, match="it must be more than 0"):
+            CallbackReporter(print, interval_s)

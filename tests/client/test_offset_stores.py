@@ -275,3 +275,43 @@ def test_partitions_are_released_also_when_saving_fails(broker, settings, tmp_pa
         consumer.close()
     with OutputFiles(tmp_path, wait_ms=0) as outputs:
         assert outputs.load([AT]) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "needed"),
+    [
+        ([AT], TypeError, "give a dictionary by TopicPartition"),
+        ({"t": 3}, TypeError, "a partition is TopicPartition"),
+        ({AT: "3"}, TypeError, "the offset of t-0 is str, not int"),
+        ({AT: -1}, ValueError, "the offset of t-0 is negative: -1"),
+    ],
+)
+def test_what_is_no_offset_is_not_stored(database, tmp_path, given, error, needed):
+    rows = SqlOffsets(database, "one")
+    rows.create_table()
+    rows.load([AT])
+    with OutputFiles(tmp_path / "outputs") as outputs:
+        outputs.load([AT])
+        checkpoint = CheckpointFile(tmp_path / "checkpoint")
+        for store in (rows, outputs, checkpoint):
+            with pytest.raises(error, match=needed):
+                store.save(given)
+        assert not database.in_transaction
+        assert checkpoint.load([AT]) == {}
+        checkpoint.close()
+
+
+def test_the_how_to_names_the_table(database):
+    SqlOffsets(database, "one").create_table()
+    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    text = Path("docs/how-to/offsets-elsewhere.md").read_text()
+    assert [name for (name,) in rows if f"the table `{name}`" in text] == ["kavka_offsets"]
+
+
+def test_what_is_no_store_is_refused(broker, settings):
+    wrong: Any = 3
+    with (
+        blocking.Consumer(settings | READING, network=broker) as consumer,
+        pytest.raises(TypeError, match="the store has no load and release: 3"),
+    ):
+        StoredOffsets(consumer, wrong)

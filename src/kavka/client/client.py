@@ -87,6 +87,7 @@ class Client(ABC):
             self._config.text("client.id"), self._clock, window_of(self._config)
         )
         self._is_open = False
+        self._is_starting = False
         self._calls = PendingCalls(type(self).__name__.lower())
         self._is_inherited = False  # of a forked child: the parent continues using the connections
 
@@ -104,8 +105,22 @@ class Client(ABC):
 
         Raise ConnectionError after `max.block.ms` (a producer) or `default.api.timeout.ms`; at once where the name of
         a server does not exist, or where it is no Kafka broker. Raise AuthenticationFailed, at once, where a broker
-        refuses the credential.
+        refuses the credential. Raise RuntimeError where the client is open, or another task starts it.
         """
+        if self._is_open:
+            self._require_loop()
+        if self._is_open or self._is_starting:
+            raise RuntimeError(f"the {type(self).__name__.lower()} was started already")
+        self._is_starting = True
+        try:
+            await self._start()
+        except (ConnectionError, AuthenticationFailed) as error:
+            # The sentence has it all; frames of the client and of asyncio would only hide it.
+            raise error.with_traceback(None) from None
+        finally:
+            self._is_starting = False
+
+    async def _start(self) -> None:
         self._cluster = Cluster(
             self._config,
             network=self._network,
@@ -117,11 +132,7 @@ class Client(ABC):
         )
         self._calls = PendingCalls(type(self).__name__.lower())
         self._build()
-        try:
-            await self._cluster.start(self._config.integer(self._connection_timeout))
-        except (ConnectionError, AuthenticationFailed) as error:
-            # The sentence has it all; frames of the client and of asyncio would only hide it.
-            raise error.with_traceback(None) from None
+        await self._cluster.start(self._config.integer(self._connection_timeout))
         self._loop = asyncio.get_running_loop()
         self._is_open = True
         _open_clients.add(self)

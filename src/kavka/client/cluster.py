@@ -10,6 +10,7 @@ from enum import IntEnum
 from itertools import count
 from typing import Any
 
+from kavka.client import arguments
 from kavka.client.config import Config
 from kavka.client.connections import (
     NOT_REACHED,
@@ -176,7 +177,7 @@ class Cluster:
         known = self.metadata.topics.get(name)
         if known is not None and known.error is ErrorCode.NONE and known.partitions:
             return known
-        self.add_topics([name])
+        self.add_topics([arguments.name("topic", name)])
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._wait_for_topic(name)

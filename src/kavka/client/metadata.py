@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kavka.core.access.names import AclOperation
@@ -156,13 +156,20 @@ class MetadataCache:
         self.updates += found
         return found
 
-    def take_error(self) -> KafkaError | None:
-        """Return, once for each update, what will not get better by waiting: an invalid name, or no permission."""
+    def take_error(self, reads: Callable[[str], bool]) -> KafkaError | None:
+        """Return, once for each update, what will not get better by waiting: an invalid name, or no permission.
+
+        `reads` says which topics are read: others were only asked about, and the caller was refused then.
+        """
         is_unread, self._has_unread_error = self._has_unread_error, False
         if not is_unread:
             return None
         for code, words in _REFUSALS.items():
-            names = [topic.name for topic in self.topics.values() if topic.error is code]
+            names = [
+                topic.name
+                for topic in self.topics.values()
+                if topic.error is code and reads(topic.name)
+            ]
             if names:
                 return KafkaError(code, f"{words}: [{', '.join(names)}]")
         return None

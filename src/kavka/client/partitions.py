@@ -6,6 +6,7 @@ A wrong one, `TopicPartition("orders", "0")` or a text in the place of a list, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, TypeVar
 
 from kavka.ids import TopicPartition
@@ -36,3 +37,23 @@ def by_partition(given: Mapping[TopicPartition, V]) -> dict[TopicPartition, V]:
     if not isinstance(given, Mapping):
         raise TypeError(f"give a dictionary by TopicPartition, not {given!r:.80}")
     return {partition_of(one): value for one, value in given.items()}
+
+
+def offsets_by_partition(given: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return offsets of next records. Raise TypeError for what is no partition or no number, ValueError below 0."""
+    offsets = by_partition(given)
+    for topic_partition, given_offset in offsets.items():
+        offsets[topic_partition] = offset = offset_of(topic_partition, given_offset)
+        if offset < 0:
+            raise ValueError(f"the offset of {topic_partition} is negative: {offset}")
+    return offsets
+
+
+def offset_of(topic_partition: TopicPartition, given: int) -> int:
+    """Return an offset, also of a number of numpy. Raise TypeError for what is no int, ValueError beyond 63 bits."""
+    if not hasattr(given, "__index__"):
+        raise TypeError(f"the offset of {topic_partition} is {type(given).__name__}, not int")
+    offset = index(given)
+    if offset >= 1 << 63:
+        raise ValueError(f"the offset of {topic_partition} is beyond 63 bits: {offset}")
+    return offset

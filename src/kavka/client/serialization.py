@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from kavka.client.config import Config
+from kavka.errors import PickledError
 from kavka.settings.declaration import InvalidSetting
 
 _CONTEXT_NAMES: Final = ("ctx", "context")
@@ -40,7 +41,7 @@ class SerializationContext(NamedTuple):
         self.headers.append((name, value))
 
 
-class RecordSerializationError(ValueError):
+class RecordSerializationError(PickledError, ValueError):
     """A serializer raised for the key or the value of a record; its exception is the `__cause__`."""
 
     def __init__(

@@ -82,7 +82,12 @@ class SettingWithoutEffect(UserWarning):
 
 
 def check_names(catalogue: Catalogue, given: Mapping[str, Any]) -> None:
-    """Raise UnknownSetting for mistyped names; warn once of all those that have no effect, at the user's line."""
+    """Raise UnknownSetting for mistyped names; warn once of all those that have no effect, at the user's line.
+
+    Raise TypeError for what is no dictionary.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"settings are a dictionary, not {given!r:.80}")
     unknown = unknown_names(catalogue, given)
     if unknown:
         raise UnknownSetting(unknown)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, IntEnum
 from typing import Final
 
+from kavka.errors import PickledError
+
 Value = str | int | float | bool | list[str] | None
 
 
@@ -47,7 +49,7 @@ def whole_number(values: Mapping[str, Value], name: str) -> int:
     return value
 
 
-class InvalidSetting(ValueError):
+class InvalidSetting(PickledError, ValueError):
     """A value that a setting refuses; the message names the setting, the value and the reason."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kavka.client import arguments
 from kavka.client.admin.router import Router, refusal
 from kavka.core.access.entries import AclBinding, AclEntry, AclFilter, ResourcePattern
 from kavka.core.access.names import (
@@ -57,6 +58,7 @@ async def describe_acls(
     router: Router, chosen: AclFilter, timeout_ms: int | None
 ) -> list[AclBinding]:
     """See `Admin.describe_acls`."""
+    arguments.one("chosen", chosen, AclFilter)
 
     def build(_peer: Peer) -> tuple[Any, int | None]:
         return DescribeAclsRequest(**_filter(chosen)), None
@@ -72,7 +74,7 @@ async def create_acls(
     router: Router, bindings: Iterable[AclBinding], timeout_ms: int | None
 ) -> dict[AclBinding, KafkaError | None]:
     """See `Admin.create_acls`."""
-    wanted = list(dict.fromkeys(bindings))
+    wanted = list(dict.fromkeys(arguments.each("bindings", bindings, AclBinding)))
     request = CreateAclsRequest(creations=[_creation(binding) for binding in wanted])
     response: CreateAclsResponse = await router.any(
         lambda _peer: (request, None), lambda a: [row.error_code for row in a.results], timeout_ms
@@ -87,6 +89,7 @@ async def delete_acls(
     router: Router, filters: Sequence[AclFilter], timeout_ms: int | None
 ) -> list[list[AclBinding] | KafkaError]:
     """See `Admin.delete_acls`."""
+    filters = arguments.each("filters", filters, AclFilter)
     request = DeleteAclsRequest(filters=[DeleteAclsRequestFilter(**_filter(f)) for f in filters])
     response: DeleteAclsResponse = await router.any(
         lambda _peer: (request, None),

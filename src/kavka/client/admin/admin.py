@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kavka.client import arguments
 from kavka.client.admin import (
     acls,
-    arguments,
     configs,
     delegation_tokens,
     elections,
@@ -130,7 +130,9 @@ class Admin(Client):
         self, chosen: acls.AclFilter | None = None, *, timeout_ms: int | None = None
     ) -> list[acls.AclBinding]:
         """Return the ACLs that a filter chooses, all of them without one. Raise KafkaError, TimeoutError."""
-        return await acls.describe_acls(self._router, chosen or acls.AclFilter(), timeout_ms)
+        return await acls.describe_acls(
+            self._router, acls.AclFilter() if chosen is None else chosen, timeout_ms
+        )
 
     async def create_acls(
         self, bindings: Iterable[acls.AclBinding], *, timeout_ms: int | None = None
@@ -297,9 +299,8 @@ class Admin(Client):
         timeout_ms: int | None = None,
     ) -> dict[configs.ConfigResource, list[configs.ConfigEntry] | KafkaError]:
         """Return settings of resources; a mapping names the settings that are wanted of each (None: all)."""
-        wanted = dict(resources) if isinstance(resources, Mapping) else dict.fromkeys(resources)
         return await configs.describe_configs(
-            self._router, wanted, include_synonyms, include_documentation, timeout_ms
+            self._router, resources, include_synonyms, include_documentation, timeout_ms
         )
 
     async def incremental_alter_configs(
@@ -467,7 +468,7 @@ class Admin(Client):
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | Exception]:
         """Return the committed offsets of several groups; a mapping names the partitions of each (None: all)."""
         wanted = (
-            dict(group_ids)
+            arguments.by("group_ids", group_ids, str)
             if isinstance(group_ids, Mapping)
             else dict.fromkeys(arguments.names("group_ids", group_ids))
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId
@@ -97,12 +97,13 @@ class ConfigEntry(NamedTuple):
 
 async def describe_configs(
     router: Router,
-    resources: Mapping[ConfigResource, Sequence[str] | None],
+    resources: Iterable[ConfigResource] | Mapping[ConfigResource, Sequence[str] | None],
     include_synonyms: bool,
     include_documentation: bool,
     timeout_ms: int | None,
 ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
     """See `Admin.describe_configs`."""
+    wanted = _named(resources)
 
     async def ask(
         broker_id: BrokerId | None, group: list[ConfigResource]
@@ -112,7 +113,7 @@ async def describe_configs(
                 DescribeConfigsRequestResource(
                     resource_type=resource.type,
                     resource_name=resource.name,
-                    configuration_keys=_optional_list(resources[resource]),
+                    configuration_keys=wanted[resource],
                 )
                 for resource in group
             ],
@@ -123,7 +124,7 @@ async def describe_configs(
         return response
 
     found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
-    groups = _by_target_broker(resources)
+    groups = _by_target_broker(wanted)
     outcomes = await router.gather(
         (broker_id, ask(broker_id, group)) for broker_id, group in groups.items()
     )
@@ -140,8 +141,16 @@ async def describe_configs(
     return found
 
 
-def _optional_list(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else list(names)
+def _named(
+    resources: Iterable[ConfigResource] | Mapping[ConfigResource, Sequence[str] | None],
+) -> dict[ConfigResource, list[str] | None]:
+    """Return the settings that are wanted of each resource, None for all."""
+    if not isinstance(resources, Mapping):
+        return dict.fromkeys(arguments.each("resources", resources, ConfigResource))
+    return {
+        resource: None if names is None else arguments.names(f"what is wanted of {resource}", names)
+        for resource, names in arguments.by("resources", resources, ConfigResource).items()
+    }
 
 
 def _entry(config: DescribeConfigsResponseConfig) -> ConfigEntry:
@@ -164,6 +173,8 @@ async def incremental_alter_configs(
     timeout_ms: int | None,
 ) -> dict[ConfigResource, KafkaError | None]:
     """See `Admin.incremental_alter_configs`."""
+    for resource, ops in arguments.by("changes", changes, ConfigResource).items():
+        arguments.each(f"what is changed of {resource}", ops, ConfigOp)
 
     def build(group: list[ConfigResource]) -> IncrementalAlterConfigsRequest:
         return IncrementalAlterConfigsRequest(
@@ -193,6 +204,8 @@ async def alter_configs(
     timeout_ms: int | None,
 ) -> dict[ConfigResource, KafkaError | None]:
     """See `Admin.alter_configs`."""
+    for resource, settings in arguments.by("replacement", configs, ConfigResource).items():
+        arguments.by(f"what {resource} gets", settings, str)
 
     def build(group: list[ConfigResource]) -> AlterConfigsRequest:
         return AlterConfigsRequest(

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.core.access.entries import Principal
 from kavka.wire.messages.create_delegation_token import (
@@ -61,7 +62,7 @@ async def create(
     timeout_ms: int | None,
 ) -> DelegationToken:
     """See `Admin.create_delegation_token`."""
-    renewing = tuple(_principal(renewer) for renewer in renewers)
+    renewing = tuple(_principal(r) for r in arguments.each("renewers", renewers, str, Principal))
     of = None if owner is None else _principal(owner)
     request = CreateDelegationTokenRequest(
         owner_principal_type=None if of is None else of.type,
@@ -88,6 +89,7 @@ async def create(
 
 async def renew(router: Router, hmac: bytes, period_ms: int, timeout_ms: int | None) -> int:
     """See `Admin.renew_delegation_token`."""
+    arguments.one("hmac", hmac, bytes)
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
     response: RenewDelegationTokenResponse = await _send(router, request, timeout_ms)
     return response.expiry_timestamp_ms
@@ -95,6 +97,7 @@ async def renew(router: Router, hmac: bytes, period_ms: int, timeout_ms: int | N
 
 async def expire(router: Router, hmac: bytes, period_ms: int, timeout_ms: int | None) -> int:
     """See `Admin.expire_delegation_token`."""
+    arguments.one("hmac", hmac, bytes)
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
     response: ExpireDelegationTokenResponse = await _send(router, request, timeout_ms)
     return response.expiry_timestamp_ms
@@ -108,7 +111,7 @@ async def describe(
     if owners is not None:
         asked = [
             DescribeDelegationTokenRequestOwner(principal_type=o.type, principal_name=o.name)
-            for o in map(_principal, owners)
+            for o in map(_principal, arguments.each("owners", owners, str, Principal))
         ]
     request = DescribeDelegationTokenRequest(owners=asked)
     response: DescribeDelegationTokenResponse = await _send(router, request, timeout_ms)
@@ -138,7 +141,9 @@ async def _send(router: Router, request: Any, timeout_ms: int | None) -> Any:
 
 
 def _principal(given: Principal | str) -> Principal:
-    return given if isinstance(given, Principal) else Principal.parse(given)
+    if isinstance(given, Principal):
+        return given
+    return Principal.parse(arguments.one("a principal", given, str, Principal))
 
 
 def _requester(row: Any, owner: Principal) -> Principal:

@@ -33,6 +33,7 @@ async def elect_leaders(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.elect_leaders`."""
+    election_type = ElectionType(election_type)
     topics = None
     if partitions is not None:
         topics = [

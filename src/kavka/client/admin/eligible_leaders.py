@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition

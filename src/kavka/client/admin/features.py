@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.errors import KafkaError
 from kavka.net.peer import SOFTWARE, Peer
@@ -68,6 +69,8 @@ async def update_features(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.update_features`."""
+    for feature, update in arguments.by("updates", updates, str).items():
+        arguments.one(f"what {feature} gets", update, FeatureUpdate)
 
     def build(peer: Peer) -> tuple[UpdateFeaturesRequest, int]:
         version = peer.version_of(ApiKey.UPDATE_FEATURES)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.consumer.group.assignors import flatten
 from kavka.client.consumer.offsets import fetch_request, fetched_offsets
+from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metadata import BrokerAddress
-from kavka.client.partitions import by_partition, partitions_of
+from kavka.client.partitions import partitions_of
 from kavka.core.access.names import AclOperation
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.core.topic_partitions import group_by_topic
@@ -194,6 +195,7 @@ async def remove_members(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.remove_members`."""
+    arguments.name("group_id", group_id)
     if instance_ids is None:
         described = (await describe_groups(router, [group_id], False, timeout_ms))[group_id]
         if isinstance(described, Exception):
@@ -234,6 +236,7 @@ async def list_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """See `Admin.list_group_offsets`."""
+    arguments.name("group_id", group_id)
     wanted = None if partitions is None else partitions_of(partitions)
     versions: list[int] = []
 
@@ -259,9 +262,10 @@ async def alter_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.alter_group_offsets`."""
+    arguments.name("group_id", group_id)
     topics = group_by_topic(
         (topic_partition, _commit_part(topic_partition[1], given))
-        for topic_partition, given in by_partition(offsets).items()
+        for topic_partition, given in as_offsets(offsets).items()
     )
     request = OffsetCommitRequest(
         group_id=group_id,
@@ -272,8 +276,7 @@ async def alter_group_offsets(
     return _partition_outcomes(response)
 
 
-def _commit_part(partition: int, given: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
-    committed = OffsetAndMetadata(given) if isinstance(given, int) else OffsetAndMetadata(*given)
+def _commit_part(partition: int, committed: OffsetAndMetadata) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(
         partition_index=partition,
         committed_offset=committed.offset,
@@ -289,6 +292,7 @@ async def delete_group_offsets(
     timeout_ms: int | None,
 ) -> dict[TopicPartition, KafkaError | None]:
     """See `Admin.delete_group_offsets`."""
+    arguments.name("group_id", group_id)
     topics = group_by_topic(
         (topic_partition, OffsetDeleteRequestPartition(partition_index=topic_partition[1]))
         for topic_partition in partitions_of(partitions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kavka.client import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.metadata import BrokerAddress
@@ -97,12 +98,16 @@ async def describe_log_dirs(
     timeout_ms: int | None,
 ) -> dict[BrokerId, dict[str, LogDir] | Exception]:
     """See `Admin.describe_log_dirs`."""
+    wanted = None
+    if topics is not None:
+        wanted = [
+            DescribeLogDirsRequestTopic(
+                topic=name, partitions=arguments.numbers(f"the partitions of {name}", partitions)
+            )
+            for name, partitions in arguments.by("topic_partitions", topics, str).items()
+        ]
+    request = DescribeLogDirsRequest(topics=wanted)
     addresses = await _addresses(router, broker_ids, timeout_ms)
-    request = DescribeLogDirsRequest(
-        topics=None
-        if topics is None
-        else [DescribeLogDirsRequestTopic(topic=t, partitions=list(p)) for t, p in topics.items()]
-    )
 
     async def ask(broker_id: BrokerId) -> dict[str, LogDir]:
         response: DescribeLogDirsResponse = await router.broker(
@@ -137,10 +142,12 @@ def _log_dirs(response: DescribeLogDirsResponse) -> dict[str, LogDir]:
 async def _addresses(
     router: Router, broker_ids: Iterable[int] | None, timeout_ms: int | None
 ) -> list[BrokerAddress]:
+    wanted = None
+    if broker_ids is not None:
+        wanted = [BrokerId(b) for b in arguments.numbers("broker_ids", broker_ids)]
     known = {b.broker_id: b for b in (await describe_cluster(router, timeout_ms)).brokers}
-    if broker_ids is None:
+    if wanted is None:
         return list(known.values())
-    wanted = [BrokerId(b) for b in broker_ids]
     missing = [b for b in wanted if b not in known]
     if missing:
         detail = f"no broker {missing[0]} in the cluster"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.core.quota.alterations import parts_of
 from kavka.core.quota.entities import DEFAULT, Default, Name, QuotaEntity
@@ -46,7 +47,11 @@ async def describe_client_quotas(
 ) -> dict[ClientQuotaEntity, dict[str, float]]:
     """See `Admin.describe_client_quotas`."""
     request = DescribeClientQuotasRequest(
-        components=[_component(component) for component in components], strict=strict
+        components=[
+            _component(component)
+            for component in arguments.each("components", components, QuotaComponent)
+        ],
+        strict=strict,
     )
     response = await router.any(plain(request), lambda response: [response.error_code], timeout_ms)
     error = refusal(response.error_code, response.error_message)
@@ -92,10 +97,10 @@ async def alter_client_quotas(
             ],
             ops=[
                 AlterClientQuotasRequestOp(key=key, value=value or 0.0, remove=value is None)
-                for key, value in quotas.items()
+                for key, value in arguments.by(f"the quotas of {entity}", quotas, str).items()
             ],
         )
-        for entity, quotas in changes.items()
+        for entity, quotas in arguments.by("changes", changes, QuotaEntity).items()
     ]
     request = AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
     response = await router.any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.partitions import by_partition, partitions_of
 from kavka.core.topic_partitions import partitions_by_topic
@@ -98,4 +99,4 @@ async def alter_reassignments(
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
+    return None if replicas is None else arguments.numbers("the replicas", replicas)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kavka.client import arguments
 from kavka.client.admin.nodes import describe_log_dirs
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.errors import KafkaError
@@ -42,7 +43,7 @@ async def describe_replica_log_dirs(
     router: Router, replicas: Iterable[Replica], timeout_ms: int | None
 ) -> dict[Replica, ReplicaLogDirs | Exception]:
     """See `Admin.describe_replica_log_dirs`."""
-    wanted = list(replicas)
+    wanted = arguments.each("replicas", replicas, Replica)
 
     async def ask(broker_id: BrokerId) -> dict[Replica, ReplicaLogDirs]:
         here = [replica for replica in wanted if replica.broker_id == broker_id]
@@ -80,6 +81,8 @@ async def alter_replica_log_dirs(
     router: Router, targets: Mapping[Replica, str], timeout_ms: int | None
 ) -> dict[Replica, Exception | None]:
     """See `Admin.alter_replica_log_dirs`."""
+    for replica, path in arguments.by("targets", targets, Replica).items():
+        arguments.name(f"the directory of {replica}", path)
 
     async def ask(broker_id: BrokerId) -> dict[TopicPartition, KafkaError | None]:
         request = _request({r: path for r, path in targets.items() if r.broker_id == broker_id})

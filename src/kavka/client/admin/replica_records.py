@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kavka.client.admin.router import Router, refusal
+from kavka.client.partitions import by_partition
 from kavka.core.topic_partitions import group_by_topic
 from kavka.errors import KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -50,7 +51,7 @@ async def fetch_replicas(
                 partition_max_bytes=max_bytes,
             ),
         )
-        for topic_partition, offset in offsets.items()
+        for topic_partition, offset in by_partition(offsets).items()
     )
     request = FetchRequest(
         replica_id=DEBUGGING_REPLICA,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from kavka.client import arguments
 from kavka.client.cluster import Cluster, CoordinatorKind
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId
@@ -30,8 +31,8 @@ class Router:
         self._timeout_ms = timeout_ms
 
     def timeout_ms(self, given: int | None) -> int:
-        """Return the bound of a call."""
-        return self._timeout_ms if given is None else given
+        """Return the bound of a call. Raise TypeError, ValueError for what is none."""
+        return self._timeout_ms if given is None else int(arguments.timeout(given))
 
     async def any(self, build: Build, codes: Codes, timeout_ms: int | None = None) -> Any:
         """Ask the least loaded broker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.acls import authorized_operations
 from kavka.client.admin.configs import ConfigEntry
 from kavka.client.admin.router import Router, plain, refusal
@@ -79,9 +79,7 @@ async def create_topics(
     router: Router, topics: Sequence[NewTopic], validate_only: bool, timeout_ms: int | None
 ) -> dict[str, CreatedTopic | KafkaError]:
     """See `Admin.create_topics`."""
-    for topic in topics:
-        if not isinstance(topic, NewTopic):
-            raise TypeError(f"topics are NewTopic(name, ...), not {type(topic).__name__}")
+    topics = arguments.each("new_topics", topics, NewTopic)
     wanted = {topic.name: topic for topic in topics}
 
     def build(peer: Peer, names: list[str]) -> tuple[CreateTopicsRequest, int]:
@@ -170,6 +168,8 @@ async def create_partitions(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.create_partitions`."""
+    for name, wanted in arguments.by("wanted", topics, str).items():
+        arguments.one(f"what is wanted of {name}", wanted, NewPartitions)
 
     def build(peer: Peer, left: list[str]) -> tuple[CreatePartitionsRequest, None]:
         request = CreatePartitionsRequest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.client.cluster import CoordinatorKind
 from kavka.client.leader_requests import send_until_answered
@@ -99,7 +99,7 @@ async def list_transactions(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, detail)
         request = ListTransactionsRequest(
             state_filters=arguments.names("states", states),
-            producer_id_filters=list(producer_ids),
+            producer_id_filters=arguments.numbers("producer_ids", producer_ids),
             duration_filter=max(longer_than_ms, -1),
         )
         return request, version
@@ -210,6 +210,7 @@ async def abort_transaction(
     router: Router, hanging: HangingTransaction, timeout_ms: int | None
 ) -> None:
     """See `Admin.abort_transaction`."""
+    arguments.one("hanging", hanging, HangingTransaction)
     topic = WriteTxnMarkersRequestTopic(
         name=hanging.topic_partition.topic, partition_indexes=[hanging.topic_partition.partition]
     )
@@ -255,6 +256,8 @@ async def end_transaction(
     timeout_ms: int | None,
 ) -> None:
     """See `Admin.end_transaction`."""
+    arguments.name("transactional_id", transactional_id)
+    arguments.one("state", state, PreparedTxnState)
     request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=state.producer_id,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kavka.client.admin import arguments
+from kavka.client import arguments
 from kavka.client.admin.router import Router, plain, refusal
 from kavka.core.sasl.scram_credential import SCRAM_MECHANISMS, SCRAM_NUMBERS
 from kavka.errors import KafkaError
@@ -111,6 +111,7 @@ async def alter(
     timeout_ms: int | None,
 ) -> dict[str, KafkaError | None]:
     """See `Admin.alter_user_scram_credentials`."""
+    changes = arguments.each("changes", changes, ScramUpsertion, ScramDeletion)
     # Once, also where the controller is asked again; off the loop, because each takes milliseconds.
     rows = {
         id(change): await asyncio.to_thread(_upsertion, change, random_bytes(SALT_BYTES))

@@ -52,7 +52,8 @@ class BlockingClient:
             raise
 
     def __enter__(self) -> Self:
-        """Return itself; it is connected already."""
+        """Return itself; it is connected already. Raise RuntimeError where it was closed."""
+        self._require_thread()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from kavka.client.arguments import timeout
 from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
 from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.consumer import Consumer as AsyncConsumer
 from kavka.client.consumer import ConsumerRecord, FetchedBatches, RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import checked_listener
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
 
@@ -78,6 +80,7 @@ class Consumer(BlockingClient, ConsumerMethods):
 
         While an exception is handled, the record that an iteration returned last does not count as processed.
         """
+        timeout(timeout_ms)  # it raises for what is no time
         if sys.exc_info()[0] is not None:
             self._async.iteration.put_back_last()
         self._close_once({"timeout_ms": timeout_ms})
@@ -91,7 +94,9 @@ class Consumer(BlockingClient, ConsumerMethods):
     ) -> None:
         """Read topics as `kavka.client.Consumer.subscribe`."""
         thread = self._require_thread()
-        outside = None if listener is None else _CallerThreadListener(thread, listener)
+        outside = None
+        if listener is not None:
+            outside = _CallerThreadListener(thread, checked_listener(listener))
         thread.call(self._async.subscribe, topics, pattern=pattern, listener=outside)
 
     def poll(self, timeout_ms: int = 1000, max_records: int | None = None) -> list[FetchedBatches]:

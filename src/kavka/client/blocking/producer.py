@@ -12,12 +12,14 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kavka.client.arguments import timeout_s
 from kavka.client.blocking.client import LIFECYCLE_METHODS, BlockingClient, forward
 from kavka.client.blocking.delivery import Deadline, DeliveryCallback, DeliveryFuture, copy_outcome
 from kavka.client.blocking.loop_thread import LoopThread
 from kavka.client.producer import BufferFull, PreparedTxnState, RecordMetadata
 from kavka.client.producer import Producer as AsyncProducer
 from kavka.client.producer.batch import Callback, Headers
+from kavka.client.producer.records import checked_callback
 from kavka.io import Clock, Network, Random
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class Producer(BlockingClient, ProducerMethods):
         Callbacks may send meanwhile: what they append is sent, too. Raise the first failure of a record without a
         future or callback. In a callback, do not wait for the callbacks behind it: they are called all the same.
         """
+        timeout_s(timeout_ms)  # it raises for what is no time
         _open_producers.pop(id(self), None)
         self._close_once({} if timeout_ms is None else {"timeout_ms": timeout_ms})
 
@@ -144,6 +147,7 @@ class Producer(BlockingClient, ProducerMethods):
         if partition is not None or timestamp_ms is not None or headers or callback is not None:
             options = {"partition": partition, "timestamp_ms": timestamp_ms, "headers": headers}
             if callback is not None:
+                checked_callback(callback)
                 thread.callbacks.start()  # now: no thread can be started while the interpreter ends
                 options["callback"] = DeliveryCallback(thread, callback, self._uncalled)
         future: concurrent.futures.Future[RecordMetadata] | None = None
@@ -223,6 +227,7 @@ class Producer(BlockingClient, ProducerMethods):
         `timeout_ms`. In a callback, wait for acknowledgements only: callbacks are called one after the other.
         """
         thread = self._require_thread()
+        timeout_s(timeout_ms)  # it raises for what is no time
         deadline = Deadline(thread, timeout_ms)
         failure = thread.run(self._wait_until_done, timeout_ms)
         is_called = thread.callbacks.wait(deadline.left_s())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kavka.client.serialization import FieldFunction, SerializationContext
-from kavka.errors import ErrorCode, KafkaError
+from kavka.errors import ErrorCode, KafkaError, PickledError
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.values import frozen, replace
@@ -15,8 +15,10 @@ from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_colu
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, batch_crc
 
+_MOST_SHOWN = 200
 
-class RecordDeserializationError(Exception):
+
+class RecordDeserializationError(PickledError):
     """A deserializer raised for the key or the value of a record; its exception is the `__cause__`.
 
     The position of the partition stays at the record: the same error is raised again until the user seeks past it.
@@ -28,10 +30,12 @@ class RecordDeserializationError(Exception):
         offset: int,
         part: str,
         record: ConsumerRecord,
+        cause: Exception,
     ) -> None:
-        """Name the record; `part` is "key" or "value"."""
+        """Name the record, and what the deserializer raised; `part` is "key" or "value"."""
         super().__init__(
-            f"Error deserializing {part} for partition {topic_partition} at offset {offset}. "
+            f"Error deserializing {part} for partition {topic_partition} at offset {offset}: "
+            f"{cause!r:.{_MOST_SHOWN}}. "
             "If needed, please seek past the record to continue consumption."
         )
         self.topic_partition = topic_partition
@@ -207,7 +211,7 @@ class FetchedBatches:
             assert record is not None
             raw = ConsumerRecord(topic, partition, *record)
             raise RecordDeserializationError(
-                self.topic_partition, record.offset, part, raw
+                self.topic_partition, record.offset, part, raw, error
             ) from error
 
     def columns(self) -> Columns:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
+from kavka.client import arguments
 from kavka.client.client import Client
 from kavka.client.config import CONSUMER
 from kavka.client.consumer.auto_commit import AutoCommit, ConsumerCalls
@@ -17,7 +18,7 @@ from kavka.client.consumer.consumed_positions import ConsumedPositions
 from kavka.client.consumer.consumer_meter import ConsumerMeter
 from kavka.client.consumer.fetch.fetcher import Fetcher
 from kavka.client.consumer.group.coordinator import ConsumerCoordinator
-from kavka.client.consumer.group.rebalance_listener import RebalanceListener
+from kavka.client.consumer.group.rebalance_listener import RebalanceListener, checked_listener
 from kavka.client.consumer.interceptors import ConsumerInterceptors
 from kavka.client.consumer.log_offsets import LogOffsets
 from kavka.client.consumer.offsets import CommittedOffsets
@@ -80,6 +81,10 @@ class Consumer(Client):
         self._api_timeout_ms = checked.integer("default.api.timeout.ms")
         self._interceptors = ConsumerInterceptors(checked.interceptors("on_consume", "on_commit"))
         self._commits = commits_by_itself(checked, self._group_id)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin without topics and partitions: as it is made, and when it is started again."""
         self._auto_commit: AutoCommit | None = None
         self._subscription = Subscription()
         self._is_closing = False
@@ -109,6 +114,7 @@ class Consumer(Client):
         return self._counts
 
     def _build(self) -> None:
+        self._begin()
         read_committed = self._fetch_settings.read_committed
         self._fetcher = Fetcher(
             self._cluster, self._subscription, self._fetch_settings, self._counts.consumed
@@ -166,11 +172,12 @@ class Consumer(Client):
         if not self._is_open or self._is_closing:
             return
         self._require_loop()
+        limit_ms = arguments.timeout(timeout_ms)
         if sys.exc_info()[0] is not None:
             self.iteration.put_back_last()
         self._is_closing = True  # a listener may still commit, seek and ask for positions
         self._polls.end()
-        limit = asyncio.timeout(timeout_ms / 1000)
+        limit = asyncio.timeout(limit_ms / 1000)
         try:
             async with limit:
                 await self._commit_before_revoke()
@@ -209,8 +216,8 @@ class Consumer(Client):
             raise RuntimeError("subscribe needs the setting group.id; without a group, use assign")
         if (topics is None) == (pattern is None):
             raise ValueError("give either topics or a pattern")
-        if isinstance(topics, str):
-            raise TypeError("topics is a list of names, not one text")
+        if listener is not None:
+            checked_listener(listener)
         if topics is not None:
             self._subscription.subscribe(topics)
             self._cluster.set_topics(self._subscription.topics)
@@ -270,9 +277,12 @@ class Consumer(Client):
         """
         self._require_loop()
         self._require_reading()
+        if max_records is not None:
+            arguments.number("max_records", max_records, least=1)
         self._subscription.require_something()
         self._seeker.leave_iteration()
-        return await self._poll(timeout_ms / 1000, max_records or self._max_poll_records)
+        timeout_s = arguments.timeout(timeout_ms) / 1000
+        return await self._poll(timeout_s, max_records or self._max_poll_records)
 
     @property
     def commits_by_itself(self) -> bool:
@@ -298,7 +308,7 @@ class Consumer(Client):
                 await asyncio.sleep(0)
         while True:
             self._cluster.raise_authentication_failure()
-            refusal = self._cluster.metadata.take_error()
+            refusal = self._cluster.metadata.take_error(self._subscription.reads)
             if refusal is not None:
                 raise refusal
             if self._subscription.uses_group and not self._coordinator.is_settled():
@@ -390,13 +400,16 @@ class Consumer(Client):
     async def position(self, topic_partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Return the offset of the next record, looking it up if need be. Raise TimeoutError."""
         self._require_open()
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         return await self._consumed.position(partition_of(topic_partition), limit_ms)
 
     def lag(self, topic_partition: TopicPartition) -> int | None:
         """Return how many offsets the position is behind the end, as of the last fetch; None before one."""
         self._require_open()
         return self._consumed.lag(partition_of(topic_partition))
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        return self._api_timeout_ms if timeout_ms is None else arguments.timeout(timeout_ms)
 
     def _state(self, topic_partition: TopicPartition) -> PartitionState:
         self._require_open()
@@ -434,7 +447,7 @@ class Consumer(Client):
     ) -> list[TopicPartition]:
         """Return the partitions of a topic. Raise TimeoutError when it does not exist."""
         self._require_open()
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         metadata = await self._cluster.topic(topic, limit_ms)
         return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
@@ -454,7 +467,7 @@ class Consumer(Client):
         self._require_group()
         chosen = self._consumed.offsets() if offsets is None else as_offsets(offsets)
         states = self._subscription.partitions  # those of now: they may be taken away meanwhile
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         await self._offsets.commit(chosen, limit_ms)
         for topic_partition, committed in chosen.items():
             if topic_partition in states:
@@ -476,7 +489,7 @@ class Consumer(Client):
         """Return the group's committed offsets, None where there is none. Raise KafkaError, TimeoutError."""
         self._require_group()
         wanted = partitions_of(partitions)
-        limit_ms = self._api_timeout_ms if timeout_ms is None else timeout_ms
+        limit_ms = self._limit_ms(timeout_ms)
         found = await self._offsets.fetch(wanted, limit_ms)
         return {topic_partition: found.get(topic_partition) for topic_partition in wanted}
 

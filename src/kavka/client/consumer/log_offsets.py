@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kavka.client import arguments
 from kavka.client.cluster import Cluster
 from kavka.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp, look_up_offsets
 from kavka.client.partitions import by_partition, partitions_of
@@ -59,5 +60,5 @@ class LogOffsets:
             self._cluster,
             wanted,
             read_committed=self._read_committed,
-            timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms,
+            timeout_ms=self._timeout_ms if timeout_ms is None else arguments.timeout(timeout_ms),
         )

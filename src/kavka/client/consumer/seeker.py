@@ -8,7 +8,7 @@ from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.consumer.fetch.fetcher import Fetcher
 from kavka.client.consumer.record_iteration import RecordIteration
 from kavka.client.consumer.subscription import ResetPolicy, Subscription
-from kavka.client.partitions import partition_of, partitions_of
+from kavka.client.partitions import offset_of, partition_of, partitions_of
 from kavka.ids import TopicPartition
 
 
@@ -31,9 +31,11 @@ class Seeker:
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. Raise ValueError when the partition is not assigned or the offset negative."""
         self._require_open()
+        state = self._subscription.state(partition_of(topic_partition))
+        offset = offset_of(topic_partition, offset)
         if offset < 0:
             raise ValueError(f"seek offset must not be a negative number: {offset}")
-        self._subscription.state(partition_of(topic_partition)).seek(offset)
+        state.seek(offset)
         self._iteration.discard(topic_partition)
         self._fetcher.wake()
 

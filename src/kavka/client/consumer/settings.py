@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kavka.client.config import Config
@@ -79,16 +80,25 @@ def _assignors(given: Any) -> list[Assignor]:
     if given is None:
         given = ["range", "cooperative-sticky"]
     chosen: list[Assignor] = []
+    name = "partition.assignment.strategy"
+    if not isinstance(given, Iterable):
+        raise InvalidSetting(name, given, "Give a list of names and objects")
     for item in given.split(",") if isinstance(given, str) else given:
         if not isinstance(item, str):
+            if isinstance(item, type) or not hasattr(item, "is_cooperative"):
+                raise InvalidSetting(
+                    name,
+                    item,
+                    "Give names, or objects with name, is_cooperative, user_data and assign",
+                )
             chosen.append(item)
             continue
         simple = item.strip().rpartition(".")[2]
         assignor = ASSIGNORS.get(_JAVA_NAMES.get(simple, simple))
         if assignor is None:
             reason = f"Known assignors are {', '.join(ASSIGNORS)}"
-            raise InvalidSetting("partition.assignment.strategy", item, reason)
+            raise InvalidSetting(name, item, reason)
         chosen.append(assignor)
     if not chosen:
-        raise InvalidSetting("partition.assignment.strategy", given, "Give at least one assignor")
+        raise InvalidSetting(name, given, "Give at least one assignor")
     return chosen

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from kavka.client.partitions import by_partition, partitions_of
+from kavka.client import arguments
+from kavka.client.partitions import by_partition, offset_of, partitions_of
 from kavka.core.group_member.steps import OffsetAndMetadata
 from kavka.ids import BrokerId, TopicPartition
 from kavka.values import field, mutable
@@ -24,15 +25,19 @@ from kavka.values import field, mutable
 def as_offsets(
     given: Mapping[TopicPartition, OffsetAndMetadata | int],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to be committed. Raise ValueError for a negative one."""
+    """Return offsets to be committed. Raise TypeError for what is none, ValueError for a negative one."""
     offsets = {}
     for topic_partition, where in by_partition(given).items():
-        chosen = OffsetAndMetadata(where) if isinstance(where, int) else OffsetAndMetadata(*where)
-        if chosen.offset < 0:
-            raise ValueError(
-                f"cannot commit the negative offset {chosen.offset} for {topic_partition}"
-            )
-        offsets[topic_partition] = chosen
+        fields: Any = where if isinstance(where, tuple | list) else (where,)
+        chosen = OffsetAndMetadata(*fields)
+        offset = offset_of(topic_partition, chosen.offset)
+        if offset < 0:
+            raise ValueError(f"cannot commit the negative offset {offset} for {topic_partition}")
+        metadata: Any = chosen.metadata
+        if not isinstance(metadata, str | None):
+            what = type(metadata).__name__
+            raise TypeError(f"the metadata of the offset of {topic_partition} is {what}, not str")
+        offsets[topic_partition] = chosen._replace(offset=offset)
     return offsets
 
 
@@ -156,7 +161,7 @@ class Subscription:
 
         Raise RuntimeError after `assign`, ValueError for an empty name.
         """
-        wanted = list(dict.fromkeys(topics))
+        wanted = arguments.names("topics", topics)
         if any(not name or name.isspace() for name in wanted):
             raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
         self._set_mode(Mode.TOPICS)
@@ -164,11 +169,14 @@ class Subscription:
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
         """Subscribe to topics with a whole match. Raise RuntimeError after `assign`, ValueError for a bad pattern."""
-        self._set_mode(Mode.PATTERN)
         try:
-            self.pattern = re.compile(pattern)
+            compiled = re.compile(pattern)
         except re.error as error:
             raise ValueError(f"not a pattern: {pattern!r}: {error}") from error
+        if not isinstance(compiled.pattern, str):
+            raise TypeError(f"pattern is a text, not {pattern!r:.80}")
+        self._set_mode(Mode.PATTERN)
+        self.pattern = compiled
         self.topics = []
 
     def match(self, names: Iterable[str]) -> bool:
@@ -178,6 +186,10 @@ class Subscription:
         changed = found != self.topics
         self.topics = found
         return changed
+
+    def reads(self, topic: str) -> bool:
+        """Return whether a topic is subscribed to, or has partitions that are assigned."""
+        return topic in self.topics or any(one.topic == topic for one in self.partitions)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions without a group; those that stay keep positions. Raise RuntimeError after `subscribe`."""

@@ -79,6 +79,10 @@ class CallbackReporter:
 
     def __init__(self, function: Callable[[Metrics], object], interval_s: float = 10.0) -> None:
         """`function(metrics)` is called in the client's event loop, and must not wait; what it raises is logged."""
+        if not callable(function):
+            raise TypeError(f"the function is {type(function).__name__}, which cannot be called")
+        if not interval_s > 0:
+            raise ValueError(f"interval_s is {interval_s}: it must be more than 0")
         self._function = function
         self._interval_s = interval_s
         self._timers: dict[MetricsSource, asyncio.TimerHandle] = {}
@@ -109,13 +113,16 @@ class CallbackReporter:
 def reporters_of(config: Config) -> list[Any]:
     """Return the objects of `metric.reporters`. Raise InvalidSetting; Java's JmxReporter is left out."""
     given = config.value("metric.reporters") or ()
+    reason = "Give a list of objects with attach and detach, such as [PrometheusReporter()]"
+    if not isinstance(given, Iterable):
+        raise InvalidSetting("metric.reporters", given, reason)
     names = given.split(",") if isinstance(given, str) else list(given)
     found = []
     for one in names:
         if isinstance(one, str) and one.strip().endswith("JmxReporter"):
             continue
-        if not callable(getattr(one, "attach", None)) or not callable(getattr(one, "detach", None)):
-            reason = "Give objects with attach and detach, such as PrometheusReporter()"
+        has_both = callable(getattr(one, "attach", None)) and callable(getattr(one, "detach", None))
+        if isinstance(one, type) or not has_both:
             raise InvalidSetting("metric.reporters", one, reason)
         found.append(one)
     return found

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 from kavka.client.offset_stores.stored_offsets import OffsetsTaken
+from kavka.client.partitions import offsets_by_partition
 from kavka.core.topic_partitions import nest_by_topic
 from kavka.files import replace_file
 from kavka.ids import TopicPartition
@@ -58,7 +59,7 @@ class CheckpointFile:
 
     def save(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write the offsets of the next records; those of other partitions stay. Raise OSError."""
-        self._offsets |= {TopicPartition(*one): offset for one, offset in offsets.items()}
+        self._offsets |= offsets_by_partition(offsets)
         _replace_json(self._path, nest_by_topic(self._offsets.items()))
 
     def release(self, partitions: Sequence[TopicPartition]) -> None:
@@ -146,7 +147,7 @@ class OutputFiles:
 
     def save(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Sync what was written, and then the offsets of the next records; each partition is one whole."""
-        for topic_partition, offset in offsets.items():
+        for topic_partition, offset in offsets_by_partition(offsets).items():
             output = self._output(topic_partition)
             output.file.flush()
             os.fsync(output.file.fileno())

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kavka.client.offset_stores.stored_offsets import OffsetsTaken
+from kavka.client.partitions import offsets_by_partition
 from kavka.ids import TopicPartition
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
@@ -101,7 +102,7 @@ class SqlOffsets:
 
         Raise OffsetsTaken when another process has loaded one of the partitions since: roll back then.
         """
-        for topic_partition, offset in sorted(offsets.items()):
+        for topic_partition, offset in sorted(offsets_by_partition(offsets).items()):
             row = self._row(topic_partition) | {"next_offset": offset}
             saved = self._execute(
                 f"UPDATE {self._table} SET next_offset = :next_offset WHERE {_WHERE} AND owner = :owner",
@@ -109,7 +110,7 @@ class SqlOffsets:
             )
             if saved.rowcount != 1:
                 raise OffsetsTaken(
-                    f"another process has loaded {TopicPartition(*topic_partition)} of {self._consumer}"
+                    f"another process has loaded {topic_partition} of {self._consumer}, or this one has not"
                 )
 
     def release(self, partitions: Sequence[TopicPartition]) -> None:

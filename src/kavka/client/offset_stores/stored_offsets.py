@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from kavka.client.consumer.group.rebalance_listener import RebalanceListener
+from kavka.client.partitions import partitions_of
 from kavka.ids import TopicPartition
 
 Start = Literal["earliest", "latest", "group"]
@@ -101,6 +102,8 @@ class StoredOffsets(RebalanceListener):
             )
         if start not in ("earliest", "latest", "group"):
             raise ValueError(f"start is earliest, latest or group, not {start!r}")
+        if not hasattr(store, "load") or not hasattr(store, "release"):
+            raise TypeError(f"the store has no load and release: {store!r:.80}")
         self._consumer = consumer
         self._store = store
         self._start = start
@@ -108,7 +111,7 @@ class StoredOffsets(RebalanceListener):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Any:
         """Read partitions without a group; an awaitable where the store's `load` is a coroutine."""
-        wanted = [TopicPartition(*one) for one in partitions]
+        wanted = partitions_of(partitions)
         self._consumer.assign(wanted)
         return self.on_assigned(wanted)
 

@@ -205,7 +205,7 @@ def _prepend(first: Pair, rest: Iterable[Pair]) -> Iterable[Pair]:
 
 def _require_pairs(records: Iterable[Pair]) -> None:
     """Raise TypeError for values without keys; of a list, as most are, only the first is looked at."""
-    is_other = isinstance(records, str | bytes | Mapping)
+    is_other = isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable)
     if isinstance(records, list | tuple) and records:
         is_other = not isinstance(records[0], tuple | list) or len(records[0]) != 2
     if is_other:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
+from kavka.client.arguments import timeout_s
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
@@ -41,6 +42,7 @@ from kavka.client.producer.records import (
     AppendOptions,
     ProducerRecord,
     TopicBatches,
+    checked_callback,
     checked_headers,
     checked_timestamp,
     delivery_future,
@@ -191,11 +193,12 @@ class Producer(Client):
         if not self._is_open:
             return
         self._require_loop()
+        limit_s = timeout_s(timeout_ms)
         self._is_open = False
         self._calls.end()
         self._topics.clear()  # so that every later append is checked, and refused
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            async with asyncio.timeout(limit_s):
                 if self._transaction_manager is not None:
                     await self._transaction_manager.close()
                 await self._awaiting_metadata.wait_until_appended()
@@ -383,6 +386,8 @@ class Producer(Client):
         callback: Callback | None = None,
     ) -> asyncio.Future[RecordMetadata] | None:
         self._require_sending()
+        if callback is not None:
+            checked_callback(callback)
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         state = self._simple_topics.get(topic)
         future: asyncio.Future[RecordMetadata] | None = None
@@ -507,7 +512,7 @@ class Producer(Client):
         """
         self._require_loop()
         try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            async with asyncio.timeout(timeout_s(timeout_ms)):
                 await self.wait_until_done()
         except TimeoutError:
             raise self.flush_timeout(self.waiting_records(), timeout_ms) from None

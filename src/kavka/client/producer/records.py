@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from kavka.client.metadata import TopicMetadata
@@ -146,6 +146,13 @@ def as_bytes(what: str, given: Any, topic: str = "", key: Any = None) -> bytes |
     raise TypeError(f"the {what} is {type(given).__name__}, not bytes: encode it{hint}{record}")
 
 
+def checked_callback(callback: Callback) -> Callback:
+    """Return a callback. Raise TypeError for what cannot be called: the record's outcome would only be logged."""
+    if not callable(callback):
+        raise TypeError(f"the callback is {type(callback).__name__}, which cannot be called")
+    return callback
+
+
 def checked_timestamp(timestamp_ms: int) -> int:
     """Return a valid timestamp. Raise TypeError, ValueError: later a whole batch would fail with it."""
     if not isinstance(timestamp_ms, int):
@@ -165,6 +172,8 @@ def header_pairs(headers: Headers) -> HeaderPairs:
 def checked_headers(headers: HeaderPairs) -> HeaderPairs:
     """Return headers whose values are bytes or None. Raise TypeError: later a whole batch would fail with them."""
     checked = []
+    if not isinstance(headers, Iterable):
+        raise TypeError(f"a header is a pair of name and value; headers are not {headers!r:.80}")
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:
             raise TypeError(f"a header is a pair of name and value, not {header!r:.80}")

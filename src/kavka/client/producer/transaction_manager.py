@@ -55,7 +55,9 @@ class TransactionManager:
         self._dialogues = TransactionDialogues(
             transaction, two_phase_commit=settings.two_phase_commit
         )
-        self._tasks = TransactionTasks(self._run_guarded, settings.max_block_ms, wake)
+        self._tasks = TransactionTasks(
+            self._run_guarded, settings.max_block_ms, wake, self.mark_abortable
+        )
         self._steps = TransactionSteps(
             TransactionChannel(cluster, settings, sequences),
             sequences,
@@ -118,6 +120,10 @@ class TransactionManager:
     async def send_offsets(self, offsets: steps.Offsets, group: GroupMetadata) -> None:
         """Make offsets of a group part of the transaction, and wait for the responses."""
         self._transaction.require_open()
+        if not isinstance(group, GroupMetadata):
+            raise TypeError(
+                f"group_metadata is what Consumer.group_metadata returns, not {group!r:.80}"
+            )
         if not offsets:
             return
         if not await self._tasks.add_and_wait(self._dialogues.send_offsets(offsets, group)):

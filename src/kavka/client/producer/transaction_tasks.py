@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kavka.core.transactional_producer.dialogue import Dialogue
 from kavka.errors import KafkaError
+
+log = logging.getLogger(__name__)
 
 
 class _Operation(NamedTuple):
@@ -24,11 +26,16 @@ class TransactionTasks:
         run: Callable[[Dialogue], Coroutine[Any, Any, None]],
         max_block_ms: int,
         on_added: Callable[[], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
-        """`run` performs a dialogue; `on_added` is called when one that adds to the transaction has ended."""
+        """`run` performs a dialogue; `on_added` is called when one that adds to the transaction has ended.
+
+        `on_failure` is called with what it raises unless that is a KafkaError, which `run` keeps.
+        """
         self._run = run
         self._max_block_ms = max_block_ms
         self._on_added = on_added
+        self._on_failure = on_failure
         self._operation: _Operation | None = None
         self._adding: set[asyncio.Task[None]] = set()
 
@@ -68,8 +75,13 @@ class TransactionTasks:
         """Run a dialogue that adds to the transaction; its failure fails the transaction, and is raised from there."""
 
         async def guarded() -> None:
-            with suppress(KafkaError):  # `run` has kept it
+            try:
                 await self._run(dialogue)
+            except KafkaError:
+                pass  # `run` has kept it
+            except Exception as error:  # the transaction must not be committed without it
+                log.exception("adding to a transaction failed")
+                self._on_failure(error)
             self._on_added()
 
         task = asyncio.get_running_loop().create_task(guarded())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from kavka.errors import PickledError
 
-class SchemaError(Exception):
+
+class SchemaError(PickledError):
     """Base of the errors of schemas: a key or value cannot be written or read with its schema."""
 
 

@@ -27,6 +27,14 @@ class RebalanceListener:
         return self.on_revoked(partitions)
 
 
+def checked_listener(listener: RebalanceListener) -> RebalanceListener:
+    """Return a listener. Raise TypeError for a class and for what lacks a method: a rebalance would fail by it."""
+    methods = ("on_assigned", "on_revoked", "on_lost")
+    if isinstance(listener, type) or not all(callable(getattr(listener, m, None)) for m in methods):
+        raise TypeError(f"the listener is a RebalanceListener, not {listener!r:.80}")
+    return listener
+
+
 async def call_listener(
     call: Callable[[Sequence[TopicPartition]], Any], partitions: Iterable[TopicPartition]
 ) -> None:
