@@ -74,6 +74,14 @@ def test_a_request_that_is_large_by_its_records_is_decoded_without_slices(
     run(story)
 
 
+def test_the_five_requests_that_a_producer_has_in_flight_come_with_one_read(run: Run) -> None:
+    async def story(served: Served) -> None:
+        (connection,) = served.broker.dispatcher.connections
+        assert len(connection.get_buffer(-1)) >= 5 * (6 * 16_384 + 1024)
+
+    run(story)
+
+
 async def until_a_check_waits(served: Served) -> None:
     """Give way until the connection of `served` is blocked by a request."""
     await until(lambda: any(one.requests_in_flight for one in served.broker.dispatcher.connections))
