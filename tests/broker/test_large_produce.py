@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kavka.broker.produce import request_appender
+from kavka.broker.requests import dispatcher
+from kavka.broker.requests.large_requests import LargeRequest
 from kavka.errors import ErrorCode
 from kavka.ids import TopicPartition
 from kavka.wire.crc32c import crc32c
@@ -44,6 +46,40 @@ def large(codec: Compression = Compression.ZSTD, **options: Any) -> bytearray:
     for _ in range(LARGE):
         builder.append(None, bytes(50_000), NOW)
     return builder.build(codec, **options)
+
+
+def test_a_request_that_is_large_by_its_records_is_decoded_without_slices(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sliced: list[str] = []
+
+    class Noted(LargeRequest):
+        def __init__(self, api: str, *rest: Any) -> None:
+            sliced.append(api)
+            super().__init__(api, *rest)
+
+    monkeypatch.setattr(dispatcher, "LargeRequest", Noted)
+
+    async def story(served: Served) -> None:
+        await served.topic("t")
+        assert (await served.produce("t", bytes(100_000))).error_code == 0
+        assert not sliced
+        request = request_of([])
+        request.topic_data[0].partition_data += [
+            ProduceRequestPartition(index=index, records=b"none") for index in range(1, 12_000)
+        ]
+        await served.send(request)
+        assert sliced == ["PRODUCE"]
+
+    run(story)
+
+
+def test_the_five_requests_that_a_producer_has_in_flight_come_with_one_read(run: Run) -> None:
+    async def story(served: Served) -> None:
+        (connection,) = served.broker.dispatcher.connections
+        assert len(connection.get_buffer(-1)) >= 5 * (6 * 16_384 + 1024)
+
+    run(story)
 
 
 async def until_a_check_waits(served: Served) -> None:

@@ -15,7 +15,7 @@ from kavka.net.request_budget import RequestBudget
 if TYPE_CHECKING:
     from kavka.broker.lifecycle.listener_changes import ListenerChanges, ListenerSecurity
 
-_RECEIVE_BYTES = 256 * 1024
+_RECEIVE_BYTES = 512 * 1024
 
 
 class Listeners:

@@ -51,7 +51,7 @@ from kavka.net.event_loop import iterations_of
 from kavka.net.frames import InvalidFrameSize
 from kavka.values import replace
 from kavka.wire.apis import ApiKey
-from kavka.wire.codec import CorruptFrame, decode_front
+from kavka.wire.codec import CorruptFrame, SlicedDecoding, decode_front
 from kavka.wire.frame import decode_request_header
 
 if TYPE_CHECKING:
@@ -289,12 +289,14 @@ class Dispatcher:
 
     def _decode_large(self, context: RequestContext, frame: memoryview) -> Any:
         """Return the request when one slice of time was enough; else None, and continue in later iterations."""
-        api = context.api
+        api, header = context.api, context.header
+        decoding = SlicedDecoding(api.request, context.version, frame, header.body_position)
+        if api.carries_records and decoding.step():
+            return decoding.message  # large by its records: it goes on as a small one
         context.large = large = LargeRequest(
             api.key.name,
-            api.request,
-            context.header,
-            frame,
+            decoding,
+            len(frame),
             request_bound(len(frame), api.bound),
             self._slices.pace(),
             self._memory,

@@ -21,7 +21,6 @@ from kavka.broker.requests.refusals import RefusalReason
 from kavka.io import Sendable
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import SlicedDecoding
-from kavka.wire.frame import RequestHeader
 
 if TYPE_CHECKING:
     from kavka.wire.messages.fetch import FetchResponse
@@ -51,19 +50,16 @@ class LargeRequest:
     def __init__(
         self,
         api: str,
-        message: type,
-        header: RequestHeader,
-        frame: memoryview,
+        decoding: SlicedDecoding,
+        frame_bytes: int,
         bound: DecodedBound,
         pace: Pace,
         total: RequestMemory,
     ) -> None:
-        """Begin to decode a `message` within a bound; its memory is of `total`."""
+        """Continue to decode within a bound; its memory is of `total`."""
         self._api = api
-        self._decoding: SlicedDecoding | None = SlicedDecoding(
-            message, header.api_version, frame, header.body_position
-        )
-        self._frame_bytes = len(frame)
+        self._decoding: SlicedDecoding | None = decoding
+        self._frame_bytes = frame_bytes
         self._bound = bound
         self.pace = pace
         self._total = total

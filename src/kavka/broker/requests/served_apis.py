@@ -150,6 +150,7 @@ class ServedApi:
         "allowed_before_authentication",
         "awaits_members",
         "bound",
+        "carries_records",
         "handle",
         "immediate",
         "is_parallel",
@@ -176,8 +177,10 @@ class ServedApi:
         self.handle = handle
         self.refusal: Handler | None = None
         """Called before `handle`; the response that refuses a request as a whole, or None."""
-        carries_records = key in (ApiKey.PRODUCE, ApiKey.FETCH)
-        self.small_bytes = _SMALL_BYTES_WITH_RECORDS if carries_records else _SMALL_BYTES
+        self.carries_records = key is ApiKey.PRODUCE
+        """True if a request may be large by records, which are not decoded."""
+        may_be_longer = self.carries_records or key is ApiKey.FETCH
+        self.small_bytes = _SMALL_BYTES_WITH_RECORDS if may_be_longer else _SMALL_BYTES
         self.bound = api_bound(key, max_decoded)
         self.is_parallel = key in _PARALLEL
         self.awaits_members = key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
