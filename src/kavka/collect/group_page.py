@@ -13,6 +13,7 @@ from kavka.client.admin.groups import GroupDescription
 from kavka.collect.groups import group_samples, matching_groups
 from kavka.collect.host import Sample
 from kavka.errors import KafkaError
+from kavka.io import Network
 from kavka.metrics import process
 from kavka.metrics.families import Family, counter, gauge, labelled
 
@@ -32,12 +33,14 @@ class GroupPage:
         settings: Mapping[str, Any],
         pattern: re.Pattern[str],
         on_failure: Callable[[str], None],
+        network: Network | None = None,
     ) -> None:
-        """Take a client's settings, and a pattern for the whole names of groups.
+        """Take a client's settings, a pattern for the whole names of groups, and the client's network (default: TCP).
 
         `on_failure` is called with the reason of a failure, once while it stays the same.
         """
         self._settings = settings
+        self._network = network
         self._pattern = pattern
         self._on_failure = on_failure
         self._samples: Sequence[Sample] = ()
@@ -72,7 +75,7 @@ class GroupPage:
     async def read(self) -> None:
         """Read once."""
         try:
-            async with Admin(self._settings) as admin:
+            async with Admin(self._settings, network=self._network) as admin:
                 groups, silent = await matching_groups(admin, self._pattern)
                 samples, failure = await group_samples(admin, groups)
                 failure = failure or silent
