@@ -41,6 +41,13 @@ def test_a_batch_is_sent_early_when_it_is_followed_or_wanted() -> None:
     assert ready(accumulator, 0).brokers == {0: [AT]}
 
 
+def test_a_batch_that_may_not_linger_is_sent_at_once() -> None:
+    accumulator = Accumulator(100, 5, 1000)
+    add(accumulator, now_ms=10).may_linger = False
+    add(accumulator, OTHER, now_ms=10)
+    assert ready(accumulator, 10).brokers == {0: [AT]}
+
+
 def test_partitions_without_a_leader_are_named() -> None:
     accumulator = Accumulator(100, 0, 1000)
     add(accumulator)

@@ -404,6 +404,19 @@ def test_closing_sends_what_waits(broker, settings):
     assert values(broker) == [b"first", b"last"]
 
 
+def test_send_many_does_not_wait_out_linger_ms(broker, settings):
+    async def work(producer):
+        await producer.partitions_for("t")
+        producer.append("t", b"waits")
+        await asyncio.sleep(0)  # the sender looks, and sets its timer
+        async with asyncio.timeout(60):
+            await producer.send_many("t", [(None, b"a"), (b"key", b"b")])
+            await producer.send_many("t", iter([(None, b"c")]))
+
+    run(broker, settings, work, **{"linger.ms": 3_600_000})
+    assert values(broker) == [b"waits", b"a", b"b", b"c"]
+
+
 def test_a_closed_producer_takes_nothing(broker, settings):
     async def main() -> None:
         async with Producer(settings, network=broker) as producer:

@@ -190,7 +190,7 @@ class Accumulator:
     def _due_ms(self, first: ProducerBatch, is_wanted: bool) -> int:
         if first.attempts:
             return first.retry_at_ms
-        if is_wanted or first.is_closed or first.size >= first.limit:
+        if is_wanted or first.is_closed or not first.may_linger or first.size >= first.limit:
             return first.created_ms
         return first.created_ms + self._linger_ms
 

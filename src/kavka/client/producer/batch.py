@@ -159,6 +159,8 @@ class ProducerBatch:
     ordinal: int = 0
     """Number of the batch within its partition; retries keep it."""
     sequence_was_reset: bool = False
+    may_linger: bool = True
+    """False once a call waits that gave many records at once: waiting for more of them is no use to it."""
     is_closed: bool = False
     is_queued: bool = False
     is_in_flight: bool = False

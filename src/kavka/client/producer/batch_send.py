@@ -51,7 +51,7 @@ class BatchSend:
         try:
             while True:
                 rest = add(topic, rest, waiting, touched, partition, timestamp_ms)
-                _add_watchers(touched, delivery)
+                self._add_watchers(touched, delivery)
                 if rest is None:
                     break
                 if isinstance(rest, ProducerRecord) and rest.topic not in self._appender.topics:
@@ -61,7 +61,7 @@ class BatchSend:
                 if topic not in self._appender.topics:
                     raise RuntimeError("the producer is not open")  # closed meanwhile
         except BaseException as error:
-            _add_watchers(touched, delivery)
+            self._add_watchers(touched, delivery)
             if delivery.future.done():
                 delivery.future.exception()
             else:
@@ -189,13 +189,13 @@ class BatchSend:
                 return record
             record = None
 
-
-def _add_watchers(touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
-    """Add the delivery to the batches that took records since `touched` was cleared."""
-    for batch, start in touched.items():
-        delivery.add_part()
-        batch.watchers.append((start, len(batch.values) - start, delivery))
-    touched.clear()
+    def _add_watchers(self, touched: dict[ProducerBatch, int], delivery: Delivery) -> None:
+        """Add the delivery to the batches that took records since `touched` was cleared, and have them sent."""
+        for batch, start in touched.items():
+            delivery.add_part()
+            batch.watchers.append((start, len(batch.values) - start, delivery))
+        self._appender.send_now(touched)
+        touched.clear()
 
 
 def _prepend(first: Pair, rest: Iterable[Pair]) -> Iterable[Pair]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from kavka.client.cluster import Cluster
 from kavka.client.producer.accumulator import Accumulator
@@ -168,6 +169,12 @@ class RecordAppender:
 
     def _has_room(self, batch: ProducerBatch, size: int) -> bool:
         return batch.free_bytes >= size or self._accumulator.grow(batch, size)
+
+    def send_now(self, batches: Iterable[ProducerBatch]) -> None:
+        """Send batches with the next request, without `linger.ms`."""
+        for batch in batches:
+            batch.may_linger = False
+        self._sender.wake()
 
     def append_batch(self, batch: ProducerBatch) -> None:
         """Add a batch that came with all its records. Raise BufferFull, RuntimeError as `batch_for`."""
