@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import kavka.client.consumer
-from kavka.client import BufferFull, Producer
+from kavka.client import BufferFull, Producer, TopicPartition
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE
@@ -242,6 +242,50 @@ def test_what_waits_for_room_is_refused_when_the_producer_closes(broker, setting
 
     outcomes = asyncio.run(asyncio.wait_for(main(), 60))
     assert [str(outcome) for outcome in outcomes] == ["the producer is not open"] * 2
+
+
+def test_records_with_keys_have_the_headers_that_they_had_when_they_were_appended(broker, settings):
+    headers = [("kind", b"order"), ("none", None)]
+
+    async def work(producer):
+        await producer.partitions_for("t")
+        for number in range(3):
+            producer.append("t", b"%d" % number, b"k", headers=headers)
+        headers.clear()
+        producer.append("t", b"3", b"k", headers={"kind": b"as a dictionary"})
+        producer.append("t", b"4", b"k", headers=headers)
+        await producer.flush()
+
+    async def read():
+        given = settings | {"auto.offset.reset": "earliest"}
+        async with kavka.client.consumer.Consumer(given, network=broker) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            (batches,) = await consumer.poll(10_000)
+            return [record.headers for record in batches.records()]
+
+    run(broker, settings, work)
+    packed = [("kind", b"order"), ("none", None)]
+    assert [list(one) for one in asyncio.run(read())] == [
+        packed,
+        packed,
+        packed,
+        [("kind", b"as a dictionary")],
+        [],
+    ]
+
+
+def test_a_record_with_a_key_is_refused_by_a_closed_producer(broker, settings):
+    async def main():
+        producer = Producer(settings, network=broker)
+        async with producer:
+            producer.append("t", b"1", b"k")
+            await producer.flush()
+            producer.append("t", b"2", b"k")
+        with pytest.raises(RuntimeError, match="not open"):
+            producer.append("t", b"3", b"k")
+
+    asyncio.run(main())
+    assert values(broker) == [b"1", b"2"]
 
 
 def test_headers_and_timestamps_that_no_batch_can_hold_are_refused_at_once(broker, settings):

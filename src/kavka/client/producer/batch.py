@@ -144,8 +144,8 @@ class ProducerBatch:
     """Empty as long as no record has a key, else as long as `values`."""
     values: list[bytes | None] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
-    headers: dict[int, HeaderPairs] = field(default_factory=dict)
-    """By index of the record; most have none."""
+    headers: dict[int, bytes] = field(default_factory=dict)
+    """By index of the record, as the kernel packs them; most have none."""
     columns: Any = None
     """Records as columns instead of the three lists (`send_table`)."""
     watchers: list[DeliveryWatcher] = field(default_factory=list)

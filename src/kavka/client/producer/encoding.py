@@ -24,7 +24,7 @@ def encode_records(  # noqa: PLR0913  # the fields of a batch
     values: Sequence[bytes | None],
     timestamps: Sequence[int],
     keys: Sequence[bytes | None] | None,
-    headers: Mapping[int, Headers],
+    headers: Mapping[int, Headers | bytes],
     *,
     compression: Compression,
     level: int | None,

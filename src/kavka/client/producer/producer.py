@@ -64,6 +64,7 @@ from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.core.transactional_producer.state import PreparedTxnState, TransactionState
 from kavka.ids import TopicPartition
 from kavka.io import Clock, Network, Random
+from kavka.wire.records.kernel import take_keyed
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ class Producer(Client):
         self._is_idempotent = is_idempotent(self._config, self._sending)
         self._transaction_settings = transaction_settings(self._config)
         self._transaction_manager: TransactionManager | None = None
+        # From this size on a record is looked at more closely.
+        self._large_record = min(LARGE_VALUE, self._appender_settings.max_request_bytes + 1)
         self._uses_sticky = self._appender_settings.partitioner is None
         self._topics: dict[str, TopicBatches] = {}
         self._simple_topics: dict[str, TopicBatches] = {}
@@ -348,8 +351,21 @@ class Producer(Client):
         # that is done here.
         state = self._simple_topics.get(topic)
         if options or state is None or key is not None or type(value) is not bytes:
-            if not options and state is not None and type(value) is type(key) is bytes:
-                self._append_keyed(state, value, key)
+            if (
+                state is not None
+                and type(value) is type(key) is bytes
+                and (not options or (len(options) == 1 and "headers" in options))
+                and take_keyed(
+                    state.keyed,
+                    state.count,
+                    value,
+                    key,
+                    self._appender.cached_now_ms or self._appender.read_clock(),
+                    options.get("headers"),
+                    RECORD_OVERHEAD,
+                    self._large_record,
+                )
+            ):
                 return None
             if not APPEND_OPTIONS.issuperset(options):
                 unknown = next(name for name in options if name not in APPEND_OPTIONS)
@@ -364,14 +380,6 @@ class Producer(Client):
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return None
-
-    def _append_keyed(self, state: TopicBatches, value: bytes, key: bytes) -> None:
-        self._require_sending()
-        try:
-            self._appender.append_bytes(state, value, key, None, None, (), None)
-        except BufferFull:
-            self._counts.exhausted()
-            raise
 
     def _append_with(
         self,

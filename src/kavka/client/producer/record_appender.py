@@ -22,6 +22,7 @@ from kavka.client.producer.settings import AppenderSettings
 from kavka.client.serialization import described
 from kavka.core.transactional_producer.state import TransactionState
 from kavka.ids import TopicPartition
+from kavka.wire.records.kernel import pack_headers
 
 
 class RecordAppender:
@@ -48,6 +49,7 @@ class RecordAppender:
         self.cached_now_ms = 0
         """The clock's time in this iteration of the loop, 0 when it was not read yet."""
         self.is_closed = False
+        cluster.when_updated(self._update_topics)
 
     # Topics
 
@@ -63,7 +65,12 @@ class RecordAppender:
     def new_topic_batches(self, name: str) -> TopicBatches:
         """Return batches of a topic in the metadata; they are not used before they are in `topics`."""
         metadata = self._cluster.metadata
-        return TopicBatches(metadata.topics[name], self._settings.batch_bytes, metadata.updates)
+        return TopicBatches(
+            metadata.topics[name],
+            self._settings.batch_bytes,
+            metadata.updates,
+            hashes_keys=not self._ignores_keys,
+        )
 
     # Records
 
@@ -111,8 +118,6 @@ class RecordAppender:
             self.checked_size(size, state.name, key)
         if partition is None:
             if key is not None and not self._ignores_keys:
-                if state.updates != self._cluster.metadata.updates:
-                    self.update_partitions(state)
                 partition = (murmur2(key) & 0x7FFFFFFF) % state.count
         elif not hasattr(partition, "__index__"):  # which numbers of numpy have
             raise TypeError(f"the partition is {type(partition).__name__}, not int")
@@ -120,6 +125,7 @@ class RecordAppender:
             raise ValueError(
                 f"topic {state.name} has the partitions 0 to {state.count - 1}, not {partition}"
             )
+        packed = pack_headers(headers) if headers else None
         batch = state.sticky_batch if partition is None else state.open.get(partition)
         if batch is None or batch.free_bytes < size:
             batch = self.batch_for(state, partition, size)
@@ -136,8 +142,8 @@ class RecordAppender:
         elif key is not None:
             batch.keys = [None] * index
             batch.keys.append(key)
-        if headers:
-            batch.headers[index] = headers
+        if packed is not None:
+            batch.headers[index] = packed
         if target is not None:
             batch.watchers.append((index, 1, target))
 
@@ -189,6 +195,11 @@ class RecordAppender:
             raise RuntimeError("the producer is not open")
         if self._transaction is not None:
             self._transaction.require_accepting()
+
+    def _update_topics(self) -> None:
+        """Update the partitions of all topics, so that no record has to look for newer metadata."""
+        for state in self.topics.values():
+            self.update_partitions(state)
 
     def update_partitions(self, state: TopicBatches) -> None:
         """Update the topic's partitions from newer metadata."""

@@ -57,6 +57,7 @@ class TopicBatches:
     __slots__ = (
         "available",
         "count",
+        "keyed",
         "name",
         "open",
         "round_robin",
@@ -65,10 +66,14 @@ class TopicBatches:
         "updates",
     )
 
-    def __init__(self, metadata: TopicMetadata, batch_bytes: int, updates: int) -> None:
+    def __init__(
+        self, metadata: TopicMetadata, batch_bytes: int, updates: int, *, hashes_keys: bool = True
+    ) -> None:
         """Start with the partitions of `metadata`, which is update number `updates`."""
         self.name = metadata.name
         self.open: dict[int, ProducerBatch] = {}
+        self.keyed = self.open if hashes_keys else {}
+        """Batches for the records whose partition is their key's."""
         self.sticky = StickyChoice(batch_bytes)
         self.sticky_batch = ProducerBatch(TopicPartition(self.name, -1), 0, -1, 0, is_closed=True)
         self.round_robin = RoundRobin()

@@ -27,6 +27,7 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void*)
     object PyMemoryView_FromMemory(char* memory, Py_ssize_t size, int flags)
     int PyBUF_READ
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
 
 ctypedef const uint8_t* Bytes
 
@@ -68,5 +69,6 @@ include "_kernel_parts/writing_columns.pxi"
 include "_kernel_parts/choosing.pxi"
 include "_kernel_parts/gathering.pxi"
 include "_kernel_parts/checksums.pxi"
+include "_kernel_parts/taking.pxi"
 include "_kernel_parts/offset_map.pxi"
 include "_kernel_parts/cleaning.pxi"

@@ -40,6 +40,8 @@ keys = chosen.keys
 gather = chosen.gather
 first_since = chosen.first_since
 murmur2 = chosen.murmur2
+pack_headers = chosen.pack_headers
+take_keyed = chosen.take_keyed
 take_values = chosen.take_values
 xxhash32 = chosen.xxhash32
 OffsetMap = cleaning.OffsetMap
@@ -60,9 +62,11 @@ __all__ = [
     "keys",
     "murmur2",
     "outline",
+    "pack_headers",
     "rebase",
     "records",
     "sound",
+    "take_keyed",
     "take_values",
     "xxhash32",
 ]

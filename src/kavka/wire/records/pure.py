@@ -35,6 +35,8 @@ from kavka.wire.records.pure_fields import (
     skip_headers,
     wrap,
 )
+from kavka.wire.records.pure_taking import pack_headers as pack_headers
+from kavka.wire.records.pure_taking import take_keyed as take_keyed
 from kavka.wire.records.xxhash32 import xxhash32 as xxhash32
 
 NAME = "python"
@@ -238,13 +240,14 @@ def encode(
     timestamps: Sequence[int] | None,
     keys: Sequence[bytes | None] | None,
     values: Sequence[bytes | None] | None,
-    headers: Sequence[Headers | None] | None,
+    headers: Sequence[Headers | bytes | None] | None,
     base_timestamp: int,
     reserve: int,
 ) -> bytearray:
     """Return `count` records with offset deltas 0, 1, 2… after `reserve` bytes of zeros.
 
-    A list that is None means: every timestamp is the base's, every key or value null, no headers.
+    Headers that are bytes come from `pack_headers`, and are not looked at. A list that is None means: every timestamp
+    is the base's, every key or value null, no headers.
     Raise ValueError when a list has another length, OverflowError when a record reaches 2 GiB.
     """
     for column in (timestamps, keys, values, headers):
@@ -260,17 +263,24 @@ def encode(
         put_bytes(record, None if keys is None else keys[index])
         put_bytes(record, None if values is None else values[index])
         entries = () if headers is None else headers[index] or ()
-        put_varint(record, len(entries))
-        for name, content in entries:
-            if name is None:
-                raise ValueError("a header without a key")
-            put_bytes(record, name.encode() if isinstance(name, str) else name)
-            put_bytes(record, content)
+        if isinstance(entries, bytes):
+            record += entries
+        else:
+            _put_headers(record, entries)
         if len(record) > 0x7FFF_FFFF:
             raise OverflowError("a record of more than 2 GiB")
         put_varint(output, len(record))
         output += record
     return output
+
+
+def _put_headers(record: bytearray, entries: Headers) -> None:
+    put_varint(record, len(entries))
+    for name, content in entries:
+        if name is None:
+            raise ValueError("a header without a key")
+        put_bytes(record, name.encode() if isinstance(name, str) else name)
+        put_bytes(record, content)
 
 
 def encode_columns(

@@ -96,10 +96,8 @@ cdef enum:
     MURMUR_SEED = 0x9747B28C
 
 
-def murmur2(bytes data not None):
-    """Return the 32-bit hash, without sign, that Java's default partitioner takes of a key."""
-    cdef Bytes p = <Bytes>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), at = 0
+cdef uint32_t murmur2_of(Bytes p, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t at = 0
     cdef uint32_t hashed = <uint32_t>MURMUR_SEED ^ <uint32_t>size, word
     while size - at >= 4:
         word = word_at(p + at) * <uint32_t>MURMUR_FACTOR
@@ -114,3 +112,8 @@ def murmur2(bytes data not None):
         hashed = (hashed ^ word) * <uint32_t>MURMUR_FACTOR
     hashed = (hashed ^ hashed >> 13) * <uint32_t>MURMUR_FACTOR
     return hashed ^ hashed >> 15
+
+
+def murmur2(bytes data not None):
+    """Return the 32-bit hash, without sign, that Java's default partitioner takes of a key."""
+    return murmur2_of(<Bytes>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

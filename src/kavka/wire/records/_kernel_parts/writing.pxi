@@ -50,7 +50,10 @@ cdef list flat(column, Py_ssize_t count):
 
 
 cdef list flat_headers(headers, Py_ssize_t count):
-    """Return the headers of each record as a flat list: key, value, key, value…; None where there is none."""
+    """Return the headers of each record as a flat list: key, value, key, value…; None where there is none.
+
+    Those of `pack_headers` stay as they are.
+    """
     if headers is None:
         return None
     if len(headers) != count:
@@ -59,6 +62,9 @@ cdef list flat_headers(headers, Py_ssize_t count):
     for entries in headers:
         if not entries:
             lists.append(None)
+            continue
+        if type(entries) is bytes:
+            lists.append(entries)
             continue
         found = []
         for name, content in entries:
@@ -91,6 +97,7 @@ def encode(
     """Return records as bytes after `reserve` bytes of zeros."""
     cdef list key_list = flat(keys, count), value_list = flat(values, count)
     cdef list header_lists = flat_headers(headers, count), entries
+    cdef object listed
     if timestamps is not None and len(timestamps) != count:
         raise ValueError(f"a column of {len(timestamps)} for {count} records")
     scratch = PyByteArray_FromStringAndSize(NULL, 16 * count)
@@ -106,10 +113,13 @@ def encode(
             deltas[index] = <int64_t>(<uint64_t>stamp - <uint64_t>base_timestamp)
         size = 1 + varint_size(deltas[index]) + varint_size(index)
         size += bytes_size(length_of(key_list, index)) + bytes_size(length_of(value_list, index))
-        entries = None if header_lists is None else header_lists[index]
-        if entries is None:
+        listed = None if header_lists is None else header_lists[index]
+        if listed is None:
             size += 1
+        elif type(listed) is bytes:
+            size += PyBytes_GET_SIZE(listed)
         else:
+            entries = <list>listed
             size += varint_size(len(entries) // 2)
             for entry in range(len(entries)):
                 size += bytes_size(length_of(entries, entry))
@@ -127,11 +137,15 @@ def encode(
         p = put_varint(put_varint(p + 1, deltas[index]), index)
         p = put_bytes(p, bytes_of(key_list, index), length_of(key_list, index))
         p = put_bytes(p, bytes_of(value_list, index), length_of(value_list, index))
-        entries = None if header_lists is None else header_lists[index]
-        if entries is None:
+        listed = None if header_lists is None else header_lists[index]
+        if listed is None:
             p[0] = 0
             p += 1
+        elif type(listed) is bytes:
+            memcpy(p, PyBytes_AS_STRING(listed), PyBytes_GET_SIZE(listed))
+            p += PyBytes_GET_SIZE(listed)
         else:
+            entries = <list>listed
             p = put_varint(p, len(entries) // 2)
             for entry in range(len(entries)):
                 p = put_bytes(p, bytes_of(entries, entry), length_of(entries, entry))
