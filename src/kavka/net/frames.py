@@ -11,7 +11,8 @@ Memory: small frames are received into a chunk that is always reused and copied 
 connections of one loop may share a chunk, because it is empty between two callbacks: the beginning of a small frame
 waits in memory of its reader. A frame above 32 KiB of which only a beginning has come gets memory of its own, into
 which the rest is received directly. A length may lie, so up to a mebibyte this memory grows with what has come, to 32
-times that; above, it is an anonymous map, which costs address space only: pages appear as bytes arrive.
+times that; above, it is an anonymous map, which costs address space only: pages appear as bytes arrive. A reader with a
+`FrameMemory` takes those from there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kavka.net.frame_memory import FrameMemory
 
 _SIZE = struct.Struct(">i").unpack_from
 _CHUNK_BYTES = 64 * 1024
@@ -52,6 +57,7 @@ class FrameReader:
         "_chunk",
         "_frame",
         "_frame_size",
+        "_memory",
         "_on_frame",
         "_rest",
         "max_bytes",
@@ -63,12 +69,16 @@ class FrameReader:
         on_frame: Callable[[memoryview], None],
         max_bytes: int,
         chunk: bytearray | None = None,
+        memory: FrameMemory | None = None,
     ) -> None:
         """Take `on_frame`, which is called with every complete frame of up to `max_bytes`; `chunk` receives the bytes.
+
+        `memory` gives that of frames above a mebibyte.
 
         What `on_frame` raises comes out of `buffer_updated`; the reader must not be used after that.
         """
         self._on_frame = on_frame
+        self._memory = memory
         self.max_bytes = max_bytes
         """The largest frame."""
         self._chunk = memoryview(bytearray(_CHUNK_BYTES) if chunk is None else chunk)
@@ -119,7 +129,7 @@ class FrameReader:
         if self.partial_bytes < len(frame):
             return
         if self.partial_bytes < self._frame_size:
-            self._frame = _memory_for(self._frame_size, frame)
+            self._frame = _memory_for(self._frame_size, frame, self._memory)
             return
         self._frame = None
         self.partial_bytes = 0
@@ -151,7 +161,7 @@ class FrameReader:
             self._rest = bytes(chunk[position:end])
 
     def _begin_large(self, size: int, received: memoryview) -> None:
-        self._frame = _memory_for(size, received)
+        self._frame = _memory_for(size, received, self._memory)
         self.partial_bytes = len(received)
         self._frame_size = size
 
@@ -165,11 +175,11 @@ def _other_protocol(size: bytes) -> str:
     return ""
 
 
-def _memory_for(size: int, received: memoryview) -> memoryview:
+def _memory_for(size: int, received: memoryview, memory: FrameMemory | None) -> memoryview:
     """Return memory that begins with the bytes received, for the rest of a frame or the next part of it."""
     if size > _MAPPED_BYTES:
         try:
-            frame = memoryview(mmap.mmap(-1, size))
+            frame = memoryview(mmap.mmap(-1, size)) if memory is None else memory.take(size)
         except OSError as error:
             raise InvalidFrameSize(f"no memory for a frame of {size} bytes: {error}") from error
     else:

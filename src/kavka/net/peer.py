@@ -18,6 +18,7 @@ from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.io import Network
+from kavka.net.frame_memory import RESPONSES
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin, TlsHandshakeFailed
 from kavka.wire.apis import APIS, ApiKey
@@ -116,7 +117,7 @@ class Peer(asyncio.BufferedProtocol):
         self._client_id = client_id
         self._traffic = traffic
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader(self._on_frame, max_response_bytes)
+        self._reader = FrameReader(self._on_frame, max_response_bytes, memory=RESPONSES)
         self._transport: Any = None
         self._waiting: dict[int, _Waiting] = {}
         # Invariant: while requests wait, it fires no later than the first of their deadlines.
