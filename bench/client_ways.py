@@ -43,6 +43,26 @@ def linger_ms(job: Job) -> int:
     return 0 if job["way"].endswith((ONE_AT_A_TIME, ROUND_TRIP)) else 5
 
 
+def each_timed(count: int, step: Callable[[], object]) -> Seconds:
+    """Take a step so many times, and return how long each took."""
+    took = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        took.append(time.perf_counter() - start)
+    return took
+
+
+async def each_awaited(count: int, step: Callable[[], Awaitable[object]]) -> Seconds:
+    """Await a step so many times, and return how long each took."""
+    took = []
+    for _ in range(count):
+        start = time.perf_counter()
+        await step()
+        took.append(time.perf_counter() - start)
+    return took
+
+
 def keys_of(count: int) -> list[bytes]:
     """Return keys, of which a thousand are different."""
     return [b"key-%d" % (index % 1000) for index in range(count)]
@@ -133,12 +153,7 @@ async def send_awaited(producer: Any, job: Job) -> None:
 async def send_one_at_a_time(producer: Any, job: Job) -> Seconds:
     """Send a record when the one before is acknowledged."""
     topic, value, send = job["topic"], job["value"], producer.send
-    took = []
-    for _ in range(job["count"]):
-        start = time.perf_counter()
-        await send(topic, value)
-        took.append(time.perf_counter() - start)
-    return took
+    return await each_awaited(job["count"], lambda: send(topic, value))
 
 
 async def send_many(producer: Any, job: Job) -> None:
@@ -172,14 +187,12 @@ def confluent_produce(job: Job) -> Iterator[Work]:
     keys = job["keys"] if job["way"].endswith(("keyed", "headers")) else [None] * job["count"]
     options = {"headers": HEADERS} if job["way"].endswith("headers") else {}
 
+    def produce_and_wait() -> None:
+        producer.produce(job["topic"], job["value"])
+        assert producer.flush(120) == 0
+
     def work_one_at_a_time() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            producer.produce(job["topic"], job["value"])
-            assert producer.flush(120) == 0
-            took.append(time.perf_counter() - start)
-        return took
+        return each_timed(job["count"], produce_and_wait)
 
     def work() -> None:
         topic, value, produce = job["topic"], job["value"], producer.produce
@@ -215,12 +228,7 @@ def aiokafka_produce(job: Job) -> Iterator[Work]:
     topic, value = job["topic"], job["value"]
 
     async def work_one_at_a_time() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            await producer.send_and_wait(topic, value)
-            took.append(time.perf_counter() - start)
-        return took
+        return await each_awaited(job["count"], lambda: producer.send_and_wait(topic, value))
 
     async def work() -> None:
         for _ in range(0, job["count"], GROUP):
@@ -246,12 +254,7 @@ def kafka_python_produce(job: Job) -> Iterator[Work]:
     producer = KafkaProducer(bootstrap_servers=job["bootstrap"], **chosen)
 
     def work_one_at_a_time() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            producer.send(job["topic"], job["value"]).get(60)
-            took.append(time.perf_counter() - start)
-        return took
+        return each_timed(job["count"], lambda: producer.send(job["topic"], job["value"]).get(60))
 
     def work() -> None:
         for _ in range(job["count"]):
@@ -404,17 +407,12 @@ def kavka_round_trips(job: Job) -> Iterator[Work]:
     loop.run_until_complete(consumer.start())
     consumer.assign([TopicPartition(topic, 0)])
 
-    async def work() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            producer.append(topic, value)
-            await anext(consumer)
-            took.append(time.perf_counter() - start)
-        return took
+    async def round_trip() -> None:
+        producer.append(topic, value)
+        await anext(consumer)
 
     loop.run_until_complete(producer.partitions_for(topic))
-    yield lambda: loop.run_until_complete(work())
+    yield lambda: loop.run_until_complete(each_awaited(job["count"], round_trip))
     loop.run_until_complete(consumer.close())
     loop.run_until_complete(producer.close())
 
@@ -468,16 +466,11 @@ def aiokafka_round_trips(job: Job) -> Iterator[Work]:
 
     producer, consumer = loop.run_until_complete(start())
 
-    async def work() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            await producer.send(topic, value)
-            await consumer.getone()
-            took.append(time.perf_counter() - start)
-        return took
+    async def round_trip() -> None:
+        await producer.send(topic, value)
+        await consumer.getone()
 
-    yield lambda: loop.run_until_complete(work())
+    yield lambda: loop.run_until_complete(each_awaited(job["count"], round_trip))
     loop.run_until_complete(consumer.stop())
     loop.run_until_complete(producer.stop())
 
@@ -497,16 +490,11 @@ def kafka_python_round_trips(job: Job) -> Iterator[Work]:
     )
     consumer.assign([TopicPartition(topic, 0)])
 
-    def work() -> Seconds:
-        took = []
-        for _ in range(job["count"]):
-            start = time.perf_counter()
-            producer.send(topic, value)
-            next(consumer)
-            took.append(time.perf_counter() - start)
-        return took
+    def round_trip() -> None:
+        producer.send(topic, value)
+        next(consumer)
 
-    yield work
+    yield lambda: each_timed(job["count"], round_trip)
     consumer.close()
     producer.close()
 

@@ -381,9 +381,8 @@ class _DelayedFetch(DeferredResponse):
         self._session = session
         self._reader = reader
         self._wanted = reader.min_bytes - have
-        if (
-            before is None and self._wanted > 1
-        ):  # else each change of a partition is worth a response
+        # Where each change of a partition is worth a response, bytes are not counted.
+        if before is None and self._wanted > 1:
             before = reader.appended_bytes()
         self._before = before or 0
         self._ticket = handler.purgatory.wait(reader.topic_partitions(), request.max_wait_ms, self)
