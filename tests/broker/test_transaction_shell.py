@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -22,6 +23,10 @@ SETTINGS = {"transaction__state__log__num__partitions": "1"}
 async def ready(served: Served) -> None:
     found = await served.send(FindCoordinatorRequest(key=ID, key_type=1), 3)
     assert found.error_code == ErrorCode.NONE
+
+
+def request_of(transactional_id: str | None) -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
 
 
 LAST_BLOCK = {"version": 1, "broker": 0, "block_start": "0"}
@@ -54,9 +59,7 @@ def test_a_block_without_further_producer_ids_is_a_clear_error(
     async def story(served: Served) -> None:
         await ready(served)
         registry = served.broker.registry
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000
-        )
+        request = request_of(transactional_id)
         data, _stat = await registry.get(PRODUCER_ID_BLOCK)
         await registry.set(PRODUCER_ID_BLOCK, block)
         assert (await served.send(request, 4)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -75,7 +78,7 @@ def test_the_last_block_of_producer_ids_is_given_out(run: Run, block_end: int) -
     async def story(served: Served) -> None:
         block = json.dumps({**LAST_BLOCK, "block_end": str(block_end)}).encode()
         await served.broker.registry.set(PRODUCER_ID_BLOCK, block)
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        request = request_of(None)
         for expected in range(block_end + 1, block_end + 1001):
             assert (await served.send(request, 4)).producer_id == expected
         following = await served.send(request, 4)
@@ -129,5 +132,18 @@ def test_a_former_coordinator_keeps_the_epoch_of_its_leadership(run: Run) -> Non
         await change_leader(served, shard, began + 1, 77)
         assert served.broker.transactions.shard_of(ID) is ErrorCode.NOT_COORDINATOR
         assert shard.coordinator_epoch == began
+
+    run(story, **SETTINGS)
+
+
+@pytest.mark.parametrize("transactional_id", [None, ID], ids=["idempotent", "transactional"])
+def test_an_id_of_the_block_waits_for_nothing(run: Run, transactional_id: str | None) -> None:
+    async def story(served: Served) -> None:
+        await ready(served)
+        ids = [await served.send(request_of(transactional_id and "earlier"), 4)]
+        async with served.broker.producer_ids._lock, asyncio.timeout(10):  # a block is awaited
+            ids.append(await served.send(request_of(transactional_id), 4))
+        assert [each.error_code for each in ids] == [ErrorCode.NONE] * 2
+        assert ids[1].producer_id == ids[0].producer_id + 1
 
     run(story, **SETTINGS)

@@ -12,7 +12,6 @@ from kavka.broker.metadata.cache import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kavka.broker.partitions.partition_events import PartitionEvents
 from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.requests.purgatory import Purgatory
-from kavka.ids import ProducerId
 from kavka.net.request_budget import RequestBudget
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class LazyParts:
         transactions = self._coordinators[TRANSACTIONS_TOPIC] = TransactionCoordinators(
             self._context,
             create_topic=self._topics.auto_create,
-            next_producer_id=self._next_producer_id,
+            producer_ids=self.producer_ids,
             write_here=self._write_markers,
         )
         return transactions
@@ -173,9 +172,6 @@ class LazyParts:
             self._context.metadata,
             self._replica_manager,
         )
-
-    async def _next_producer_id(self) -> ProducerId:
-        return await self.producer_ids.get().next()
 
     def _write_markers(
         self, markers: list[TransactionMarkers]

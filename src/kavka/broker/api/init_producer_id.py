@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kavka.broker.control.finalized_features import Features
 from kavka.broker.control.producer_ids import NoProducerId
+from kavka.broker.coordination.shard_reply import DelayedReply, respond_when_done
 from kavka.broker.lazy import Lazy
 from kavka.broker.requests.context import RequestContext
+from kavka.broker.requests.deferred import SecondStage
 from kavka.core.transaction.events import InitProducer, InitProducerReply
 from kavka.errors import ErrorCode
 from kavka.registry.interface import RegistryRefused
@@ -24,13 +27,13 @@ log = logging.getLogger(__name__)
 _FIRST_WITH_PRODUCER_FENCED = 4
 
 
-async def handle(
+def handle(
     features: Features,
     producer_ids: Lazy[ProducerIdManager],
     transactions: Lazy[TransactionCoordinators],
     context: RequestContext,
     request: InitProducerIdRequest,
-) -> InitProducerIdResponse:
+) -> InitProducerIdResponse | DelayedReply | SecondStage:
     """Allocate a new producer id with epoch 0, with any earlier id; with a transactional id its shard decides.
 
     INVALID_REQUEST for an empty transactional id, and for an id without epoch or the other way round.
@@ -41,9 +44,16 @@ async def handle(
     if request.keep_prepared_txn and features.transaction_version < 2:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     if request.transactional_id is not None:
-        return await _transactional(transactions, context, request, request.transactional_id)
+        return _transactional(transactions, context, request, request.transactional_id)
+    producer_id = producer_ids.get().take()
+    if producer_id is None:
+        return SecondStage(_allocate(producer_ids.get()))
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+async def _allocate(producer_ids: ProducerIdManager) -> InitProducerIdResponse:
     try:
-        producer_id = await producer_ids.get().next()
+        producer_id = await producer_ids.next()
     except (ConnectionError, RegistryRefused):
         # What Kafka 3.9 answers while it has no block of ids.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -57,13 +67,13 @@ async def handle(
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-async def _transactional(
+def _transactional(
     transactions: Lazy[TransactionCoordinators],
     context: RequestContext,
     request: InitProducerIdRequest,
     transactional_id: str,
-) -> InitProducerIdResponse:
-    reply: InitProducerReply | ErrorCode = await transactions.get().submit(
+) -> InitProducerIdResponse | DelayedReply:
+    reply = transactions.get().ask(
         transactional_id,
         lambda token: InitProducer(
             token,
@@ -75,6 +85,13 @@ async def _transactional(
             request.keep_prepared_txn,
         ),
     )
+    result: InitProducerIdResponse | DelayedReply = respond_when_done(
+        reply, partial(_response, context.version)
+    )
+    return result
+
+
+def _response(version: int, reply: InitProducerReply | ErrorCode) -> InitProducerIdResponse:
     if isinstance(reply, ErrorCode):
         return _refused(reply)
     if reply.error_code is ErrorCode.NONE:
@@ -84,7 +101,7 @@ async def _transactional(
             ongoing_txn_producer_id=reply.ongoing_txn_producer_id,
             ongoing_txn_producer_epoch=reply.ongoing_txn_producer_epoch,
         )
-    is_old = context.version < _FIRST_WITH_PRODUCER_FENCED
+    is_old = version < _FIRST_WITH_PRODUCER_FENCED
     if reply.error_code is ErrorCode.PRODUCER_FENCED and is_old:
         return _refused(ErrorCode.INVALID_PRODUCER_EPOCH)
     return _refused(reply.error_code)

@@ -53,18 +53,26 @@ class ProducerIdManager:
         self._last = -1
         self._lock = asyncio.Lock()
 
+    def take(self) -> ProducerId | None:
+        """Return an id of the block that no producer has had; None when the block is used up, see `next`."""
+        if self._next > self._last:
+            return None
+        taken = self._next
+        self._next += 1
+        return ProducerId(taken)
+
     async def next(self) -> ProducerId:
-        """Return an id that no producer has had.
+        """Return an id that no producer has had, from a further block if need be.
 
         Raise ConnectionError without a registry, NoProducerId when it has none left.
         """
         async with self._lock:
-            if self._next > self._last:
+            taken = self.take()
+            while taken is None:
                 block = await self._allocate_next_block()
                 self._next, self._last = block.start, block.end
-            given = self._next
-            self._next += 1
-            return ProducerId(given)
+                taken = self.take()
+            return taken
 
     async def _allocate_next_block(self) -> ProducerIdBlock:
         if not self._controller.is_active and len(self._context.metadata.brokers) > 1:

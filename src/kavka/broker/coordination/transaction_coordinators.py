@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from kavka.broker.context import BrokerContext
+from kavka.broker.control.producer_ids import ProducerIdManager
 from kavka.broker.coordination.coordinators import Coordinators
 from kavka.broker.coordination.shard_reply import ShardReply
 from kavka.broker.coordination.transaction_marker_manager import (
@@ -13,6 +14,7 @@ from kavka.broker.coordination.transaction_marker_manager import (
     WriteHere,
 )
 from kavka.broker.coordination.transaction_shard_runtime import TransactionShardRuntime
+from kavka.broker.lazy import Lazy
 from kavka.broker.metadata.cache import TRANSACTIONS_TOPIC
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
@@ -21,7 +23,7 @@ from kavka.core.machine import Token
 from kavka.core.transaction.events import DescribedTransaction, Event, ListedTransaction
 from kavka.core.transaction.settings import TransactionSettings
 from kavka.errors import ErrorCode
-from kavka.ids import ProducerId, TopicPartition
+from kavka.ids import TopicPartition
 
 
 class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
@@ -35,17 +37,16 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
         context: BrokerContext,
         *,
         create_topic: Callable[[NewTopic], Awaitable[object]],
-        next_producer_id: Callable[[], Awaitable[ProducerId]],
+        producer_ids: Lazy[ProducerIdManager],
         write_here: WriteHere,
     ) -> None:
         """Coordinate nothing yet.
 
-        `next_producer_id` returns an id that no producer has had; `write_here` writes markers to the partitions that
-        this broker leads.
+        `write_here` writes markers to the partitions that this broker leads.
         """
         super().__init__(context.metadata, create_topic)
         self._context = context
-        self._next_producer_id = next_producer_id
+        self._producer_ids = producer_ids
         self.markers = TransactionMarkerManager(context, write_here)
         integer = context.config.integer
         self._decoder = BatchDecoder(context.environment.disk)
@@ -84,7 +85,7 @@ class TransactionCoordinators(Coordinators[TransactionShardRuntime]):
             self._settings,
             self.markers,
             self._decoder,
-            self._next_producer_id,
+            self._producer_ids,
         )
 
     def continue_leading(self, replica: Replica) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from kavka.broker.context import BrokerContext
-from kavka.broker.control.producer_ids import NoProducerId
+from kavka.broker.control.producer_ids import NoProducerId, ProducerIdManager
 from kavka.broker.coordination.shard_runtime import ShardRuntime
 from kavka.broker.coordination.transaction_marker_manager import TransactionMarkerManager
+from kavka.broker.lazy import Lazy
 from kavka.broker.partitions.batch_decoder import BatchDecoder
 from kavka.broker.partitions.replica import Replica
 from kavka.core.machine import Decision, SendReply
@@ -30,7 +31,6 @@ from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.errors import ErrorCode
-from kavka.ids import ProducerId
 from kavka.registry.interface import RegistryRefused
 from kavka.wire.records.compression import Compression
 
@@ -57,9 +57,9 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         settings: TransactionSettings,
         markers: TransactionMarkerManager,
         decoder: BatchDecoder,
-        next_producer_id: Callable[[], Awaitable[ProducerId]],
+        producer_ids: Lazy[ProducerIdManager],
     ) -> None:
-        """Load nothing before `start`; `next_producer_id` returns an id that no producer has had."""
+        """Load nothing before `start`."""
         self.machine = TransactionShard(settings)
         timeout_ms = context.config.integer("request.timeout.ms")
         super().__init__(
@@ -70,7 +70,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             context.clock,
             decoder,
         )
-        self._next_producer_id = next_producer_id
+        self._producer_ids = producer_ids
         self._markers = markers
         self.coordinator_epoch = replica.partition.leader_epoch
         """The leader epoch of this leadership, which fences markers of former coordinators.
@@ -149,10 +149,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             case SendMarkers():
                 self._markers.send(self, effect)
             case NeedProducerId():
-                work = self._allocate_producer_id(effect.transactional_id)
-                task = asyncio.get_running_loop().create_task(work)
-                self._allocations[task] = None
-                task.add_done_callback(self._allocations.pop)
+                self._give_producer_id(effect.transactional_id)
             case TimedOut():
                 log.warning(
                     "transaction timed out id=%s producer_id=%d open_ms=%d timeout_ms=%d",
@@ -164,9 +161,19 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             case SendReply():
                 raise AssertionError("answers are settled before")
 
+    def _give_producer_id(self, transactional_id: str) -> None:
+        """Give an id at once, or when there is a further block of them."""
+        producer_id = self._producer_ids.get().take()
+        if producer_id is not None:
+            self.post(ProducerIdGiven(transactional_id, producer_id))
+            return
+        task = asyncio.get_running_loop().create_task(self._allocate_producer_id(transactional_id))
+        self._allocations[task] = None
+        task.add_done_callback(self._allocations.pop)
+
     async def _allocate_producer_id(self, transactional_id: str) -> None:
         try:
-            producer_id = await self._next_producer_id()
+            producer_id = await self._producer_ids.get().next()
         except (ConnectionError, RegistryRefused):
             # What Kafka 3.9 answers while it has no block of ids.
             error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
