@@ -1,7 +1,7 @@
 """All benchmarks of the page one after the other, and the page from what they wrote: `make bench-all`.
 
-QUICK, ROUNDS and ONLY in the environment reach each benchmark; a quick run, one of fewer than three rounds, or one
-with ONLY is not published. Each benchmark's output is in bench/results/all-DATE.
+QUICK, ROUNDS and ONLY in the environment reach each benchmark; a quick run, one of fewer than three rounds, one that
+ended early or one with ONLY is not published. Each benchmark's output is in bench/results/all-DATE.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ def main(targets: Sequence[str]) -> int:
 
 
 def publishable(results: Path, since: float, known: Collection[str]) -> list[Path]:
-    """Return the results of known names, written since then, of at least three rounds and no quick run."""
+    """Return the results of known names, written since then, of at least three rounds, whole and not quick."""
     found = []
     for path in sorted(results.glob("*.json")):
         if path.stat().st_mtime >= since:
             result = json.loads(path.read_text(encoding="utf-8"))
-            if result["name"] in known and not result["quick"] and result["rounds"] >= 3:
+            is_whole = not result["quick"] and not result.get("missing")
+            if result["name"] in known and is_whole and result["rounds"] >= 3:
                 found.append(path)
     return found
 

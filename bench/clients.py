@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from apache.lifecycle import launch_ours, wait_until_serving
-from apache.report import Line, as_json
-from apache.results import write_results
+from apache.report import Line
+from apache.results import Parts
 from client_ways import GROUP
 
 BATCH = 262_144
@@ -352,19 +352,19 @@ def releases() -> dict[str, str]:
 def measure_all(args: argparse.Namespace) -> None:
     """Run the chosen scenarios, print what they found, and write it to a file."""
     words = [word.strip() for word in args.only.split(",")]
+    chosen = [one for one in SCENARIOS if all(word in one.name for word in words)]
     report: list[dict[str, Any]] = []
-    published: list[Line] = []
-    for scenario in SCENARIOS:
-        if not all(word in scenario.name for word in words):
-            continue
-        found = run(scenario, args)
-        show(scenario, found)
-        ways = {way: [one._asdict() for one in measures] for way, measures in found.items()}
-        report.append({"scenario": scenario._asdict(), "ways": ways, "goals": goals(found)})
-        published += lines(scenario, found)
-    measured = {"lines": as_json(published), "scenarios": report, "clients": releases()}
-    path = write_results("clients", args.rounds, args.scale < 1 or bool(args.only), measured)
-    print(f"\nall measures: {path}")
+    more = {"scenarios": report, "clients": releases()}
+    quick = args.scale < 1 or bool(args.only)
+    names = [scenario.name for scenario in chosen]
+    with Parts("clients", args.rounds, quick, names, lambda _: more) as parts:
+        for scenario in chosen:
+            found = run(scenario, args)
+            show(scenario, found)
+            ways = {way: [one._asdict() for one in measures] for way, measures in found.items()}
+            report.append({"scenario": scenario._asdict(), "ways": ways, "goals": goals(found)})
+            parts.add(scenario.name, lines(scenario, found))
+    print(f"\nall measures: {parts.path}")
 
 
 if __name__ == "__main__":

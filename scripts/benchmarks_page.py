@@ -113,7 +113,7 @@ def results() -> dict[str, Result]:
 def publish(path: Path) -> None:
     """Put a result in the place of the published one.
 
-    Raise ValueError for a quick run, fewer than three rounds or an unknown benchmark.
+    Raise ValueError for a quick run, one that ended early, fewer than three rounds or an unknown benchmark.
     """
     result = json.loads(path.read_text(encoding="utf-8"))
     name = result.get("name")
@@ -121,6 +121,8 @@ def publish(path: Path) -> None:
         raise ValueError(f"{path}: no benchmark of the page has the name {name!r}")
     if result.get("quick"):
         raise ValueError(f"{path}: a quick run is not published; run it without QUICK=1")
+    if result.get("missing"):
+        raise ValueError(f"{path}: a run that ended without {result['missing']} is not published")
     if result.get("rounds", 0) < 3:
         raise ValueError(f"{path}: a median of fewer than three rounds is not published")
     (PUBLISHED / f"{name}.json").write_text(path.read_text(encoding="utf-8"), encoding="utf-8")

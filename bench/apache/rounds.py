@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from apache.report import Samples
@@ -54,6 +55,14 @@ def parse_options(about: str | None) -> argparse.Namespace:
         "--directory", help="where all keep their logs (default: the temporary directory)"
     )
     return parser.parse_args()
+
+
+def matching(names: Iterable[str], only: str) -> list[str]:
+    """Return the names that match an expression; end the run when none does."""
+    found = [name for name in names if re.search(only, name)]
+    if not found:
+        raise SystemExit(f"nothing to measure matches {only!r}")
+    return found
 
 
 def warm_up(sides: Sequence[str], run: Callable[[str], Speed], seconds: float) -> None:

@@ -18,8 +18,8 @@ from apache.lifecycle import (
     launch_ours,
     run_pair,
 )
-from apache.report import Line, Samples, as_json, table
-from apache.results import print_now, write_results
+from apache.report import Line, Samples, table
+from apache.results import Parts, print_now
 from apache.rounds import parse_options, rates_and_cpu, run_rounds
 from apache.workloads import WORKLOADS, Workload
 from kavka_compat.apache import ApacheKafka
@@ -35,27 +35,28 @@ def main() -> None:
     rounds = options.rounds or (1 if options.quick else 5)
     chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
-        lines = measure(Path(directory), chosen, rounds, options.quick)
-    print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")
-    path = write_results("apache", rounds, options.quick, {"lines": as_json(lines)})
-    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+        parts = measure(Path(directory), chosen, rounds, options.quick)
+    print(f"\n{table(parts.lines, 'Apache Kafka 4.1')}\n")
+    print(f"{rounds} rounds after warm-up, medians; all samples: {parts.path}")
 
 
-def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:
-    """Start both brokers, drive them in turns, and return the lines of the table."""
+def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> Parts:
+    """Start both brokers, drive them in turns, and return what was measured."""
     kafka = ApacheKafka("4.1")
     launchers: dict[str, Launch] = {"apache": launch_apache(kafka), "kavka": launch_ours}
-    lines = [_first_record(directory, launchers, rounds)]
-    with run_pair(directory, kafka) as brokers:
-        lines += _idle(brokers, seconds=5 if quick else 30)
-        driver = Driver(kafka)
-        driver.warm_up(brokers, quick=quick)
-        for workload in chosen:
-            lines += _workload(driver, brokers, workload, rounds, quick)
-        lines += _latency(driver, brokers, rounds, quick)
-        loaded = {side: [brokers[side].process.peak_resident_bytes() / _MIB] for side in _SIDES}
-        lines.append(Line("memory, largest", "MiB", loaded, goal=1 / 6))
-    return lines
+    names = ("start", "idle", *(workload.name for workload in chosen), "latency", "memory")
+    with Parts("apache", rounds, quick, names) as parts:
+        parts.add("start", [_first_record(directory, launchers, rounds)])
+        with run_pair(directory, kafka) as brokers:
+            parts.add("idle", _idle(brokers, seconds=5 if quick else 30))
+            driver = Driver(kafka)
+            driver.warm_up(brokers, quick=quick)
+            for workload in chosen:
+                parts.add(workload.name, _workload(driver, brokers, workload, rounds, quick))
+            parts.add("latency", _latency(driver, brokers, rounds, quick))
+            loaded = {side: [brokers[side].process.peak_resident_bytes() / _MIB] for side in _SIDES}
+            parts.add("memory", [Line("memory, largest", "MiB", loaded, goal=1 / 6)])
+    return parts
 
 
 def _first_record(directory: Path, launchers: dict[str, Launch], rounds: int) -> Line:

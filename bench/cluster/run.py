@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from apache.perf_tools import PerfTools
-from apache.report import Line, Samples, as_json, between_table, table
-from apache.results import print_now, write_results
+from apache.report import Line, Samples, between_table, table
+from apache.results import Parts, print_now
 from apache.rounds import parse_options, rates_and_cpu, run_rounds
 
 from cluster.drive import Driver, Sample
@@ -37,33 +37,36 @@ def main() -> None:
     rounds = options.rounds or (1 if options.quick else 5)
     chosen = [w for w in WORKLOADS if re.search(options.only, w.name)]
     with tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as directory:
-        lines = measure(Path(directory), chosen, rounds, options.quick)
-    between = _between(lines)
-    print(f"\n{table(lines, 'Apache Kafka 3.9')}\n")
+        parts = measure(Path(directory), chosen, rounds, options.quick)
+    between = _between(parts.lines)
+    print(f"\n{table(parts.lines, 'Apache Kafka 3.9')}\n")
     if between:
         print(f"{between_table(between, 'Apache Kafka 3.9')}\n")
-    measured = {"lines": as_json(lines), "between": between}
-    path = write_results("cluster", rounds, options.quick, measured)
-    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+    print(f"{rounds} rounds after warm-up, medians; all samples: {parts.path}")
 
 
-def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> list[Line]:
-    """Start both clusters, drive them in turns, and return the lines of the table."""
+def measure(directory: Path, chosen: list[Workload], rounds: int, quick: bool) -> Parts:
+    """Start both clusters, drive them in turns, and return what was measured."""
     kafka = ApacheKafka("3.9")
-    with ExitStack() as stack:
+    names = ("idle", *(workload.name for workload in chosen), "latency", "memory")
+    with (
+        Parts("cluster", rounds, quick, names, lambda lines: {"between": _between(lines)}) as parts,
+        ExitStack() as stack,
+    ):
         zookeeper = stack.enter_context(run_ensemble(directory)).connect
         trios: dict[str, Trio] = {}
         for side, release in (("apache", kafka), ("kavka", None)):
             trios[side] = stack.enter_context(run_trio(directory, zookeeper, release))
             print_now(f"three brokers of {side} serve")
-        lines = _idle(trios, seconds=5 if quick else 30)
+        parts.add("idle", _idle(trios, seconds=5 if quick else 30))
         driver = Driver(PerfTools(kafka))
         for workload in chosen:
-            lines += _workload(driver, trios, workload, rounds, quick)
-        lines += _latency(driver, trios, rounds, quick)
+            parts.add(workload.name, _workload(driver, trios, workload, rounds, quick))
+        parts.add("latency", _latency(driver, trios, rounds, quick))
         loaded = {side: [trios[side].peak_resident_bytes() / _MIB] for side in _SIDES}
-        lines.append(Line("memory of three brokers, largest", "MiB", loaded, goal=1 / 6))
-    return lines
+        largest = Line("memory of three brokers, largest", "MiB", loaded, goal=1 / 6)
+        parts.add("memory", [largest])
+    return parts
 
 
 def _idle(trios: dict[str, Trio], seconds: float) -> list[Line]:

@@ -5,17 +5,16 @@ The parts are `produce 10 B` to `produce 1 MB`, the same with `consume`, growing
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apache.drive import Driver
 from apache.lifecycle import run_pair
 from apache.perf_tools import PerfTools
-from apache.report import Line, as_json, floor_table, table
-from apache.results import write_results
-from apache.rounds import parse_options
+from apache.report import Line, floor_table, table
+from apache.results import Parts
+from apache.rounds import matching, parse_options
 from apache.workloads import Workload
 
 from kavka_compat.apache import ApacheKafka
@@ -35,19 +34,16 @@ def main() -> None:
         run_pair(Path(name), kafka) as brokers,
     ):
         bench = _Bench(Path(name), kafka, brokers, rounds, options.quick)
-        bench.run(options.only)
-    if bench.lines:
-        print(f"\n{table(bench.lines, _REFERENCE)}\n")
-    floors = [line.as_json() for line in bench.floors]
-    if floors:
-        print(f"\n{floor_table(floors, _REFERENCE)}\n")
-    measured = {"lines": as_json(bench.lines), "floor": floors}
-    path = write_results("load", rounds, options.quick, measured)
-    print(f"{rounds} rounds after warm-up, medians; all samples: {path}")
+        parts = bench.run(options.only)
+    if parts.lines:
+        print(f"\n{table(parts.lines, _REFERENCE)}\n")
+    if bench.floors:
+        print(f"\n{floor_table(bench.floors, _REFERENCE)}\n")
+    print(f"{rounds} rounds after warm-up, medians; all samples: {parts.path}")
 
 
 class _Bench:
-    """The parts, on brokers that run; `lines` and `floors` are what they found."""
+    """The parts, on brokers that run; `floors` is what the floor's found."""
 
     def __init__(
         self,
@@ -63,48 +59,47 @@ class _Bench:
         self._brokers = brokers
         self._rounds = rounds
         self._quick = quick
-        self.lines: list[Line] = []
-        self.floors: list[floor.FloorLine] = []
+        self.floors: list[Mapping[str, object]] = []
 
-    def run(self, only: str) -> None:
-        """Warm both brokers up, and run the parts whose name matches."""
-        self._driver.warm_up(self._brokers, quick=self._quick)
-        parts: dict[str, Callable[[], None]] = {
+    def run(self, only: str) -> Parts:
+        """Warm both brokers up, run the parts whose name matches, and return what they found."""
+        measures: dict[str, Callable[[], list[Line]]] = {
             **{workload.name: self._size(workload) for workload in sizes.WORKLOADS},
             "growing": self._growing,
             "backlog": self._backlog,
             "floor": self._floor,
             "cold": self._cold,
         }
-        for name, part in parts.items():
-            if re.search(only, name):
-                part()
+        chosen = matching(measures, only)
+        more = {"floor": self.floors}
+        with Parts("load", self._rounds, self._quick, chosen, lambda _: more) as parts:
+            self._driver.warm_up(self._brokers, quick=self._quick)
+            for name in chosen:
+                parts.add(name, measures[name]())
+        return parts
 
-    def _size(self, workload: Workload) -> Callable[[], None]:
-        def run() -> None:
-            self.lines += sizes.measure(
-                self._driver, self._brokers, workload, self._rounds, self._quick
-            )
-
-        return run
-
-    def _growing(self) -> None:
-        records = 2_500_000 if self._quick else 6_000_000
-        self.lines += backlog.growing(self._tools, self._brokers, records, self._rounds)
-
-    def _backlog(self) -> None:
-        records = 300_000 if self._quick else 1_000_000
-        self.lines += backlog.behind(self._tools, self._brokers, records, self._rounds)
-
-    def _floor(self) -> None:
-        records = 200_000 if self._quick else 600_000
-        self.floors = floor.measure(
-            self._directory, self._tools, self._brokers, records, self._rounds
+    def _size(self, workload: Workload) -> Callable[[], list[Line]]:
+        return lambda: sizes.measure(
+            self._driver, self._brokers, workload, self._rounds, self._quick
         )
 
-    def _cold(self) -> None:
+    def _growing(self) -> list[Line]:
+        records = 2_500_000 if self._quick else 6_000_000
+        return backlog.growing(self._tools, self._brokers, records, self._rounds)
+
+    def _backlog(self) -> list[Line]:
+        records = 300_000 if self._quick else 1_000_000
+        return backlog.behind(self._tools, self._brokers, records, self._rounds)
+
+    def _floor(self) -> list[Line]:
+        records = 200_000 if self._quick else 600_000
+        found = floor.measure(self._directory, self._tools, self._brokers, records, self._rounds)
+        self.floors += [line.as_json() for line in found]
+        return []  # its lines have a table of their own
+
+    def _cold(self) -> list[Line]:
         records = 500_000 if self._quick else 4_000_000
-        self.lines += cold.measure(self._tools, self._brokers, records, self._rounds)
+        return cold.measure(self._tools, self._brokers, records, self._rounds)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """Measure transactions: `make bench-transactions`, with `QUICK=1`, `ROUNDS=3`, `ONLY='cost|small'` if less will do.
 
-The parts are cost, small, many, sink and latency.
+The parts are cost and small, each for Java and librdkafka, many, sink and latency.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from apache.drive import Driver
 from apache.lifecycle import run_pair
-from apache.report import Line, as_json, table
-from apache.results import write_results
-from apache.rounds import parse_options
+from apache.report import Line, table
+from apache.results import Parts
+from apache.rounds import matching, parse_options
 
 from kavka_compat.apache import ApacheKafka
 from kavka_compat.brokers import Broker
@@ -25,6 +24,8 @@ from transactions.through_spark import ThroughSpark
 Part = Callable[[], list[Line]]
 _SETTINGS = {"transaction.two.phase.commit.enable": "true"}
 """Of our broker: its Spark sink uses two-phase commit then."""
+_COST: dict[str, cost.Windows] = {"Java": cost.by_java, "librdkafka": cost.by_librdkafka}
+_SMALL: dict[str, small.Transact] = {"Java": small.by_java, "librdkafka": small.by_librdkafka}
 
 
 def main() -> None:
@@ -36,11 +37,12 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="kavka-bench-", dir=options.directory) as name,
         run_pair(Path(name), kafka, _SETTINGS) as brokers,
     ):
-        lines = _Bench(Path(name), kafka, brokers, rounds, options.quick).run(options.only)
-    print(f"\n{table(lines, 'Apache Kafka 4.1')}\n")
-    path = write_results("transactions", rounds, options.quick, {"lines": as_json(lines)})
+        parts = _Bench(Path(name), kafka, brokers, rounds, options.quick).run(options.only)
+    print(f"\n{table(parts.lines, 'Apache Kafka 4.1')}\n")
     load = os.getloadavg()[2]
-    print(f"{rounds} rounds after warm-up, medians; machine load {load:.1f}; all samples: {path}")
+    print(
+        f"{rounds} rounds after warm-up, medians; machine load {load:.1f}; all samples: {parts.path}"
+    )
 
 
 class _Bench:
@@ -60,40 +62,35 @@ class _Bench:
         self._rounds = rounds
         self._quick = quick
 
-    def run(self, only: str) -> list[Line]:
-        """Warm both brokers up, and run the parts whose name matches."""
-        self._driver.warm_up(self._brokers, quick=self._quick)
-        parts: dict[str, Part] = {
-            "cost": self._cost,
-            "small": self._small,
-            "many": self._many,
+    def run(self, only: str) -> Parts:
+        """Warm both brokers up, run the parts whose name matches, and return what they found."""
+        measures = {
+            **{f"cost, {name}": self._cost(name, by) for name, by in _COST.items()},
+            **{
+                f"small, {name}, {producers}": self._small(name, by, producers)
+                for name, by in _SMALL.items()
+                for producers in (1, 10)
+            },
+            "many": lambda: many.measure(self._brokers, 1000, self._rounds),
             "sink": lambda: self._spark(is_latency=False),
             "latency": lambda: self._spark(is_latency=True),
         }
-        chosen = [part for name, part in parts.items() if re.search(only, name)]
-        return [line for part in chosen for line in part()]
+        chosen = matching(measures, only)
+        with Parts("transactions", self._rounds, self._quick, chosen) as parts:
+            self._driver.warm_up(self._brokers, quick=self._quick)
+            for name in chosen:
+                parts.add(name, measures[name]())
+        return parts
 
-    def _cost(self) -> list[Line]:
+    def _cost(self, name: str, windows: cost.Windows) -> Part:
         pairs = 4 if self._quick else 12
-        return [
-            line
-            for name, windows in (("Java", cost.by_java), ("librdkafka", cost.by_librdkafka))
-            for line in cost.measure(name, self._brokers, windows, pairs, self._rounds)
-        ]
+        return lambda: cost.measure(name, self._brokers, windows, pairs, self._rounds)
 
-    def _small(self) -> list[Line]:
+    def _small(self, name: str, transact: small.Transact, producers: int) -> Part:
         seconds = 3 if self._quick else 10
-        return [
-            line
-            for name, transact in (("Java", small.by_java), ("librdkafka", small.by_librdkafka))
-            for producers in (1, 10)
-            for line in small.measure(
-                name, self._brokers, transact, producers, seconds, self._rounds
-            )
-        ]
-
-    def _many(self) -> list[Line]:
-        return many.measure(self._brokers, 1000, self._rounds)
+        return lambda: small.measure(
+            name, self._brokers, transact, producers, seconds, self._rounds
+        )
 
     def _spark(self, *, is_latency: bool) -> list[Line]:
         rows = 200_000 if self._quick else 1_000_000

@@ -31,6 +31,10 @@ def test_each_benchmark_has_a_published_result_or_the_page_says_that_it_has_none
     ("result", "sentence"),
     [
         ({"name": "apache", "quick": True}, "a quick run is not published"),
+        (
+            {"name": "apache", "rounds": 5, "missing": ["latency"]},
+            r"a run that ended without \['latency'\] is not published",
+        ),
         ({"name": "apache", "rounds": 2}, "a median of fewer than three rounds is not published"),
         ({"name": "other"}, "no benchmark of the page has the name 'other'"),
         ({}, "no benchmark of the page has the name None"),

@@ -11,7 +11,7 @@ Functions that decode take the frame without its size; functions that encode giv
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeVar
@@ -86,7 +86,24 @@ def encode_request(
     message: object, version: int, correlation_id: int, client_id: str | None
 ) -> list[Sendable]:
     """Return a request as a frame with size and header in its first buffer. Raise as `codec.encode_into`."""
-    schema = schema_of(type(message))
+    head = _request_head(type(message), version, correlation_id, client_id)
+    return _frame(message, version, head)
+
+
+def frame_request(
+    cls: type,
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    body: Sequence[bytes],
+) -> list[Sendable]:
+    """Return a request of class `cls` as `encode_request` does, from an encoded body, whose parts are not copied."""
+    head = _request_head(cls, version, correlation_id, client_id)
+    return _framed(head, [head, *body], bytearray())
+
+
+def _request_head(cls: type, version: int, correlation_id: int, client_id: str | None) -> bytearray:
+    schema = schema_of(cls)
     assert schema.api_key is not None, f"{schema.name} is not a request"
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
@@ -96,7 +113,7 @@ def encode_request(
         del out[4 + _CLIENT_ID_POSITION :]
     if version in schema.flexible:
         out.append(0)
-    return _frame(message, version, out)
+    return out
 
 
 def encode_response(message: object, version: int, correlation_id: int) -> list[Sendable]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kavka.core.controller.broker_updates import BrokerUpdate, PendingUpdates
+from kavka.broker.control.control_request_builder import ControlRequestBuilder
+from kavka.broker.control.shared_updates import SharedBodies
+from kavka.core.controller.broker_updates import BrokerUpdate, PartitionSet, PendingUpdates
 from kavka.core.controller.events import (
     AlterPartitionRequested,
     BrokersChanged,
@@ -38,6 +40,7 @@ from kavka.core.machine import SendReply
 from kavka.core.znodes import Create, Delete, Operation, Refusal, SetData, ZnodeTree
 from kavka.errors import ErrorCode
 from kavka.ids import TopicId, TopicPartition
+from kavka.wire.frame import encode_request
 from kavka.wire.stored import znodes
 from kavka.wire.stored.znodes import StateNode, TopicNode
 
@@ -155,6 +158,7 @@ class World:
                     self.write([Create(part)])
         self.write([Create(znodes.CONTROLLER_EPOCH, b"0")])
         self.machine = ControllerMachine(0, Snapshot(), self.settings)
+        self._bodies: tuple[ControllerMachine, SharedBodies] | None = None
 
     # -- the registry
 
@@ -337,7 +341,23 @@ class World:
         if updates is None or broker is None:
             return None
         self.note_updates(broker_id, updates)
+        self._check_shared_bodies(broker.epoch, updates)
         return broker.handle(updates, self.machine)
+
+    def _check_shared_bodies(self, epoch: int, updates: PendingUpdates) -> None:
+        """Compare the metadata that a broker is sent, and that of everything, with requests that are encoded now."""
+        if self._bodies is None or self._bodies[0] is not self.machine:
+            self._bodies = self.machine, SharedBodies(self.machine)
+        _, bodies = self._bodies
+        alone = ControlRequestBuilder(self.machine, 0, "PLAINTEXT", epoch)
+        sharing = ControlRequestBuilder(self.machine, 0, "PLAINTEXT", epoch, bodies=bodies)
+        everything = PartitionSet(self.machine.state.topic_partitions())
+        for shown in (updates.metadata, everything):
+            pending = PendingUpdates(True, updates.deleted, metadata=shown)
+            both = zip(alone.requests(pending), sharing.requests(pending), strict=True)
+            for request, shared in both:
+                encoded = encode_request(request, 8, 1, None)
+                assert b"".join(shared.frame(8, 1, None)) == b"".join(encoded)  # type: ignore[arg-type]
 
     def note(self, record: Record) -> None:
         """Note a write."""

@@ -41,7 +41,10 @@ class Link(Protocol):
     """Transport of requests to a broker."""
 
     async def send(self, request: Any) -> Any:
-        """Return the response. Raise OSError or CorruptFrame when it is unknown whether the broker applied."""
+        """Return the response to a request of `ControlRequestBuilder`.
+
+        Raise OSError or CorruptFrame when it is unknown whether the broker applied.
+        """
         ...
 
     async def stop(self) -> None:

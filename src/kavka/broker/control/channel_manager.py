@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kavka.broker.context import BrokerContext
 from kavka.broker.control.broker_channel import BrokerChannel, Link, LocalLink
@@ -17,6 +18,9 @@ from kavka.core.controller.events import (
 )
 from kavka.core.controller.machine import ControllerMachine
 from kavka.core.controller.state import LiveBroker
+
+if TYPE_CHECKING:
+    from kavka.broker.control.shared_updates import SharedBodies
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +63,14 @@ class ControllerChannelManager:
         self._submit = submit
         self._large_work = large_work
         self._channels: dict[int, BrokerChannel] = {}
+        self._bodies: SharedBodies | None = None
         self._is_first = True
         self._stopping: set[asyncio.Task[None]] = set()
 
     def update(self, machine: ControllerMachine) -> None:
         """Adapt the channels to the brokers that the machine knows, and wake those with dirty partitions."""
+        if self._bodies is not None:
+            self._bodies.drop_outdated()  # they take memory: the largest have a state for each partition
         brokers = machine.state.brokers
         for broker, channel in list(self._channels.items()):
             live = brokers.get(broker)
@@ -87,6 +94,7 @@ class ControllerChannelManager:
     def close_all(self) -> None:
         """Close all channels: another machine will open its own."""
         channels, self._channels = self._channels, {}
+        self._bodies = None
         self._is_first = True
         for channel in channels.values():
             self._stop_later(channel)
@@ -106,12 +114,21 @@ class ControllerChannelManager:
         if link is None:
             return
         listener = self._context.config.inter_broker_listener
+        bodies = None if isinstance(link, LocalLink) else self._shared_bodies(machine)
         builder = ControlRequestBuilder(
-            machine, self._context.broker_id, listener, live.epoch, self._large_work
+            machine, self._context.broker_id, listener, live.epoch, self._large_work, bodies
         )
         self._channels[live.broker_id] = BrokerChannel(
             live.broker_id, live.epoch, machine.outbox, link, builder, self._submit
         )
+
+    def _shared_bodies(self, machine: ControllerMachine) -> SharedBodies:
+        """Return what all other brokers of this machine share; a lone broker does not pay for it."""
+        if self._bodies is None:
+            from kavka.broker.control.shared_updates import SharedBodies
+
+            self._bodies = SharedBodies(machine)
+        return self._bodies
 
     def _link(self, live: LiveBroker) -> Link | None:
         if live.broker_id == self._context.broker_id:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kavka.core.controller.broker_updates import PendingUpdates
+from kavka.core.controller.broker_updates import PartitionSet, PendingUpdates
 from kavka.core.controller.machine import ControllerMachine
 from kavka.core.controller.state import Assignment, ClusterState, Leadership, Topic
 from kavka.errors import ErrorCode
@@ -33,6 +33,9 @@ from kavka.wire.messages.update_metadata import (
     UpdateMetadataRequestTopic,
 )
 
+if TYPE_CHECKING:
+    from kavka.broker.control.shared_updates import SharedBodies, SharedUpdateMetadata
+
 T = TypeVar("T", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 _LEADER_DURING_DELETE: Final = -2
 _SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -54,14 +57,19 @@ class ControlRequestBuilder:
         listener: str,
         broker_epoch: int,
         large_work: LargeWork = nullcontext,
+        bodies: SharedBodies | None = None,
     ) -> None:
-        """Build requests of a controller; `listener` is the one by which followers reach leaders."""
+        """Build requests of a controller; `listener` is the one by which followers reach leaders.
+
+        With `bodies`, which the builders of other brokers share, each UpdateMetadata is a `SharedUpdateMetadata`.
+        """
         self._state: ClusterState = machine.state
         self._listener = listener
         self._controller_id = controller_id
         self._controller_epoch = machine.epoch
         self._broker_epoch = broker_epoch
         self._large_work = large_work
+        self._bodies = bodies
 
     def _signed(self, request: T) -> T:
         """Return the header: controller id and epoch, and broker epoch."""
@@ -73,15 +81,13 @@ class ControlRequestBuilder:
     def requests(self, pending: PendingUpdates) -> Iterator[Any]:
         """Yield the requests of pending updates, built one by one."""
         if pending.live_brokers or pending.deleted:
-            yield self.update_metadata((), pending.deleted)
+            yield self._update_metadata(PartitionSet(), pending.deleted)
         if pending.leader_and_isr:
             request = self.leader_and_isr(pending.leader_and_isr)
             if request.topic_states:
                 yield request
         if pending.metadata:
-            with self._large_work() if len(pending.metadata) >= _LARGE else nullcontext():
-                shown = self.update_metadata(pending.metadata, {})
-            yield shown
+            yield self._update_metadata(pending.metadata, {})
         if pending.stops:
             yield self.stop_replica(pending)
 
@@ -149,6 +155,17 @@ class ControlRequestBuilder:
                     )
 
     # -- UpdateMetadata
+
+    def _update_metadata(
+        self, wanted: PartitionSet, deleted: dict[TopicPartition, TopicId]
+    ) -> UpdateMetadataRequest | SharedUpdateMetadata:
+        def build() -> UpdateMetadataRequest:
+            with self._large_work() if len(wanted) >= _LARGE else nullcontext():
+                return self.update_metadata(wanted, deleted)
+
+        if self._bodies is None:
+            return build()
+        return self._bodies.request(*wanted.content(), deleted, self._broker_epoch, build)
 
     def update_metadata(
         self, wanted: Iterable[TopicPartition], deleted: dict[TopicPartition, TopicId]

@@ -18,11 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kavka.broker.control.refusals_by_brokers import RefusalsByBrokers
+from kavka.broker.control.shared_updates import SharedUpdateMetadata
 from kavka.core.controller.state import Endpoint
 from kavka.errors import KafkaError
 from kavka.io import Network
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PLAINTEXT, PeerSecurity
+from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 
 log = logging.getLogger(__name__)
@@ -72,7 +74,13 @@ class RemoteLink:
                 raise ConnectionError(f"the link to {self._endpoint} was given up")
             self._is_connected.clear()
             await self._is_connected.wait()
-        return await self._peer.send(request, timeout_ms=self._timeout_ms)
+        peer = self._peer
+        if not isinstance(request, SharedUpdateMetadata):
+            return await peer.send(request, timeout_ms=self._timeout_ms)
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        key = ApiKey.UPDATE_METADATA
+        peer.post_to(response, key, peer.version_of(key), self._timeout_ms, request.frame)
+        return await response
 
     async def _keep_connected(self) -> None:
         is_refused = False

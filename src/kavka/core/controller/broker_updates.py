@@ -76,7 +76,7 @@ _NONE = SharedPartitions(())
 
 
 class PartitionSet:
-    """A set in the order of additions: partitions that most brokers have in common, and its own behind them.
+    """A set: partitions that most brokers have in common, and its own behind them.
 
     A new controller sends every broker every partition. A copy for each would be brokers times partitions.
     """
@@ -115,12 +115,20 @@ class PartitionSet:
         self._own.pop(topic_partition, None)
 
     def add_all(self, partitions: SharedPartitions) -> None:
-        """Add partitions; an empty set has them without a copy."""
-        if self:
+        """Add partitions: without a copy, unless it shares as many already."""
+        if len(partitions.order) <= len(self._shared.order):
             for topic_partition in partitions.order:
                 self.add(topic_partition)
         else:
+            self._own = {each: None for each in self if each not in partitions.members}
             self._shared = partitions
+
+    def content(self) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+        """Return the partitions that it has in common with other sets, without a copy, and its own.
+
+        Sets with the same contents are equal. Two equal sets may have other contents.
+        """
+        return self._shared.order, tuple(self._own)
 
 
 @mutable
@@ -205,8 +213,9 @@ class Outbox:
                 if not self.unpublished.withholds(topic_partition)
             )
             update = replace(update, metadata=shown)
-        if self._shared.order is not update.metadata:
-            self._shared = SharedPartitions(update.metadata)
+        metadata = update.metadata
+        if self._shared.order is not metadata and self._shared.order != metadata:
+            self._shared = SharedPartitions(metadata)
         for broker in update.brokers:
             self._of(broker).merge(update, self._shared)
 

@@ -79,6 +79,10 @@ class ControllerMachine:
         self.epoch = epoch
         self.state = ClusterState()
         self.outbox = Outbox()
+        self.revision = 0
+        """Grows whenever the metadata of partitions or brokers may have changed: what was built at another revision is
+        outdated.
+        """
         self._settings = settings
         self._snapshot = snapshot
         self._pending = PendingWork()
@@ -128,12 +132,25 @@ class ControllerMachine:
         if isinstance(event, Elected):
             self._rebalance_ms = now_ms + self._settings.rebalance_first_ms
         self._handled, self._updated = event, {}
+        self.revision += self._may_change_metadata(event)
         step = self._step()
         self._handlers[type(event)](step, event)
         return step.decision()
 
+    def _may_change_metadata(self, event: Event) -> bool:
+        """Return False for what every broker reports while a new controller sends it everything, if all is well."""
+        match event:
+            case BrokerCleared(broker):
+                return broker in self.state.suspects
+            case ControlResponseReceived(broker, _, leader_and_isr, deleted):
+                has_failed = any(code is not ErrorCode.NONE for code in leader_and_isr.values())
+                return has_failed or bool(deleted or self.state.offline_replicas.get(broker))
+            case _:
+                return True
+
     def apply(self, record: Record) -> None:
         """Apply a written record, and note the brokers that need an update."""
+        self.revision += 1
         apply_record(self.state, self.outbox, self._pending, record)
 
     def failed(
@@ -144,6 +161,7 @@ class ControllerMachine:
         reason: str | None = None,
     ) -> ControllerDecision:
         """Reply to the requests of a decision that could not be written with the reason, or with what Kafka says."""
+        self.revision += 1
         said = reason or error.message
         replies: list[Effect] = []
         for effect in decision.effects:
@@ -163,6 +181,7 @@ class ControllerMachine:
 
         Its event is handled again, which decides on the unwritten rest again, and answers.
         """
+        self.revision += 1
         self._conflicting_event = self._handled
         written = {
             getattr(record, "topic_partition", None) for record in decision.records[:applied]
@@ -195,6 +214,7 @@ class ControllerMachine:
 
     def tick(self, now_ms: int) -> ControllerDecision:
         """Handle one event that is due."""
+        self.revision += 1
         self._updated = {}
         step = self._step()
         ready = self.outbox.unpublished.take_ready(now_ms)
