@@ -186,7 +186,8 @@ def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
 
 
 def _conditions(result: Result) -> str:
-    parts = [f"Measured {result['date']}", f"{result['rounds']} rounds after a warm-up"]
+    warm_up = " after a warm-up" if result.get("warm_up", True) else ""
+    parts = [f"Measured {result['date']}", f"{result['rounds']} rounds{warm_up}"]
     if result.get("commit"):
         parts.append(f"commit {result['commit'][:12]}")
     if result.get("python"):
