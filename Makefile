@@ -4,7 +4,7 @@
 #   MINUTES=5 SEED=1 make chaos-cluster   for how long, and which faults
 #   MINUTES=5 SEED=1 make fuzz    for how long, and which requests
 #   QUICK=1 ROUNDS=3 ONLY=consume make bench   a shorter benchmark (and bench-cluster, bench-transactions, bench-failover)
-#   KIND=apache make bench-failover   with Apache Kafka's brokers
+#   KIND=kavka make bench-failover    without Apache Kafka's brokers
 #   PYTHON=/opt/python/bin/python3 make   which Python makes .venv
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -108,15 +108,15 @@ bench-clients: ## kavka's Python client beside confluent-kafka, aiokafka and kaf
 
 bench-failover: ## how long no client is served when a broker dies, stops or stands still
 	@scripts/setup.sh test
-	PYTHONPATH=tests/compat $(PY) bench/failover.py --rounds $(or $(ROUNDS),$(if $(QUICK),2,10)) $(if $(ONLY),--only "$(ONLY)") $(if $(KIND),--kind $(KIND))
+	PYTHONPATH=bench:tests/compat $(PY) bench/failover.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only "$(ONLY)") $(if $(KIND),--kind $(KIND))
 
 bench-partitions: ## what 1,000, 5,000 and 10,000 partitions cost a broker
 	@scripts/setup.sh demo
-	PYTHONPATH=tests/compat $(PY) bench/partitions.py $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
+	PYTHONPATH=bench:tests/compat $(PY) bench/partitions.py $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(COUNTS),--counts $(COUNTS)) $(if $(SHAPE),--shape $(SHAPE))
 
 bench-connections: ## 10,000 idle connections, slow readers, half-sent requests, half-open TLS handshakes: memory, and the latency of others
 	@scripts/setup.sh test
-	PYTHONPATH=tests:tests/compat $(PY) bench/connections.py --count $(or $(COUNT),$(if $(QUICK),1000,10000)) $(if $(QUICK),--slow 20 --hello 500 --calls 200)
+	PYTHONPATH=bench:tests:tests/compat $(PY) bench/connections.py $(if $(ROUNDS),--rounds $(ROUNDS)) --count $(or $(COUNT),$(if $(QUICK),1000,10000)) $(if $(QUICK),--quick --slow 20 --hello 500 --calls 200)
 
 bench-security: ## what 10,000 ACLs, and quotas, cost small requests; TLS beside Apache Kafka
 	@scripts/setup.sh test

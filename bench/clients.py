@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from apache.lifecycle import launch_ours, wait_until_serving
 from apache.report import Line
 from apache.results import Parts
+from apache.rounds import end_on_sigterm
 from client_ways import GROUP
 
 BATCH = 262_144
@@ -331,6 +332,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the numbers of records")
     parser.add_argument("--only", default="", help="words that a scenario's name must have")
     args = parser.parse_args()
+    end_on_sigterm()
     if args.bootstrap is not None:
         measure_all(args)
         return

@@ -1,6 +1,6 @@
 """Idle connections, slow readers, half-sent requests, half-open handshakes: the broker's memory, and others' latency.
 
-    COUNT=10000 make bench-connections
+    COUNT=10000 ROUNDS=3 make bench-connections
 
 One broker in a process of its own. A client sends one small Metadata request after the other, and one record after the
 other, alone; then beside
@@ -13,7 +13,8 @@ other, alone; then beside
 
 Printed are the broker's resident memory, and the median and the 99th percentile of both requests and of a whole TLS
 handshake, in milliseconds; the client of that has another address, 127.0.0.2. Last come the first and the longest of
-five handshakes right after the ClientHellos, while the broker still signs for these.
+five handshakes right after the ClientHellos, while the broker still signs for these. Each round has a new broker; at
+the end the medians of the rounds are printed, and all samples written into bench/results.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from apache.report import SampledLines, as_json, table
+from apache.results import Parts, print_now
+from apache.rounds import end_on_sigterm
 
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.api_versions import ApiVersionsRequest
@@ -85,10 +90,17 @@ def fetch(size: int = 1 << 20) -> bytes:
     return framed(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=size, topics=topics), 11)
 
 
-def figures(times: list[float]) -> str:
-    """Return the median and the 99th percentile."""
-    ordered = sorted(times)
-    return f"{statistics.median(ordered):7.2f} {ordered[int(len(ordered) * 0.99)]:7.2f}"
+class Latency(NamedTuple):
+    """Milliseconds of many requests."""
+
+    median: float
+    high: float
+    """The 99th percentile."""
+
+    @classmethod
+    def of(cls, times: list[float]) -> Latency:
+        ordered = sorted(times)
+        return cls(statistics.median(ordered), ordered[int(len(ordered) * 0.99)])
 
 
 class Bench:
@@ -159,20 +171,26 @@ class Bench:
         kib = next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS"))
         return int(kib) / 1024
 
-    def measure(self, what: str, calls: int) -> None:
-        """Print memory and latencies."""
+    def measure(self, lines: SampledLines, what: str, calls: int) -> None:
+        """Measure memory and latencies: keep them as samples of lines, and print them."""
         metadata, record = framed(MetadataRequest(topics=[]), 9), produce(100)
-        cells = []
-        for data in (metadata, record):
+        found = {}
+        for name, data in (("Metadata", metadata), ("Produce", record)):
             times = []
             for _ in range(calls):
                 began = time.perf_counter()
                 call(self._client, data)
                 times.append((time.perf_counter() - began) * 1000)
-            cells.append(figures(times))
-        if self._tls_port:
-            cells.append(figures([self.handshake_ms() for _ in range(max(1, calls // 20))]))
-        print(f"{what:42} {self.memory_mib():8.1f}  {'  '.join(cells)}", flush=True)
+            found[name] = Latency.of(times)
+        handshakes = [self.handshake_ms() for _ in range(max(1, calls // 20))]
+        found["TLS handshake"] = Latency.of(handshakes)
+        memory = self.memory_mib()
+        lines.add(f"{what}: memory of the broker", "MiB", memory)
+        for name, latency in found.items():
+            lines.add(f"{what}: {name}, median", "ms", latency.median)
+            lines.add(f"{what}: {name}, 99th percentile", "ms", latency.high)
+        cells = "  ".join(f"{each.median:7.2f} {each.high:7.2f}" for each in found.values())
+        print(f"{what:42} {memory:8.1f}  {cells}", flush=True)
 
     def close(self) -> None:
         """Close all connections."""
@@ -198,18 +216,8 @@ def broker(directory: Path) -> Iterator[Bench]:
         running.process.stop()
 
 
-def main() -> None:
-    """Run it."""
-    parser = argparse.ArgumentParser(description="Idle connections and slow readers at once.")
-    parser.add_argument("--count", type=int, default=10_000, help="idle connections")
-    parser.add_argument(
-        "--slow", type=int, default=100, help="slow readers, and half-sent requests"
-    )
-    parser.add_argument("--hello", type=int, default=5000, help="half-open TLS handshakes")
-    parser.add_argument("--calls", type=int, default=2000, help="requests that are measured")
-    given = parser.parse_args()
-    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def one_round(given: argparse.Namespace, lines: SampledLines) -> None:
+    """Measure a new broker, with more and more connections."""
     versions, asked = framed(ApiVersionsRequest(), 0), fetch() * 16
 
     def ask_for_versions(sock: socket.socket) -> None:
@@ -219,22 +227,52 @@ def main() -> None:
         bench.prepare()
         heads = (f"{head:>15}" for head in ("Metadata p50 p99", "Produce p50 p99", "TLS p50 p99"))
         print(f"{'':42} {'RSS MiB':>8}  {'  '.join(heads)}")
-        bench.measure("alone", given.calls)
+        bench.measure(lines, "alone", given.calls)
         began = time.perf_counter()
         bench.hold(given.count, ask_for_versions)
-        took = time.perf_counter() - began
-        bench.measure(f"{given.count} idle ({given.count / took:.0f} a second)", given.calls)
-        bench.hold(given.slow, lambda sock: sock.sendall(_HALF))
-        bench.measure(f"and {given.slow} half-sent requests", given.calls)
-        bench.hold(given.slow, lambda sock: sock.sendall(asked))
-        bench.measure(f"and {given.slow} slow readers", given.calls)
-        burst = bench.hello(given.hello)
-        bench.measure(f"and {given.hello} half-open TLS handshakes", given.calls)
-        print(
-            f"handshakes right after the ClientHellos: first {burst[0]:.0f} ms, longest {max(burst):.0f} ms"
+        lines.add(
+            "connections opened", "connections/s", given.count / (time.perf_counter() - began)
         )
+        bench.measure(lines, f"beside {given.count:,} idle", given.calls)
+        bench.hold(given.slow, lambda sock: sock.sendall(_HALF))
+        bench.measure(lines, f"and {given.slow} half-sent requests", given.calls)
+        bench.hold(given.slow, lambda sock: sock.sendall(asked))
+        bench.measure(lines, f"and {given.slow} slow readers", given.calls)
+        burst = bench.hello(given.hello)
+        bench.measure(lines, f"and {given.hello:,} half-open TLS handshakes", given.calls)
+        lines.add("TLS handshake right after the ClientHellos, first", "ms", burst[0])
+        lines.add("TLS handshake right after the ClientHellos, longest", "ms", max(burst))
         bench.close()
         time.sleep(2)
+
+
+def main() -> None:
+    """Run the rounds, print the medians, and write all samples."""
+    parser = argparse.ArgumentParser(description="Idle connections and slow readers at once.")
+    parser.add_argument("--rounds", type=int, help="rounds (default 3, quick 1)")
+    parser.add_argument("--quick", action="store_true", help="this is no run to publish")
+    parser.add_argument("--count", type=int, default=10_000, help="idle connections")
+    parser.add_argument(
+        "--slow", type=int, default=100, help="slow readers, and half-sent requests"
+    )
+    parser.add_argument("--hello", type=int, default=5000, help="half-open TLS handshakes")
+    parser.add_argument("--calls", type=int, default=2000, help="requests that are measured")
+    given = parser.parse_args()
+    end_on_sigterm()
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    rounds, lines = given.rounds or (1 if given.quick else 3), SampledLines()
+    names = [f"round {number + 1}" for number in range(rounds)]
+
+    def measured(_: object) -> dict[str, object]:
+        return {"lines": as_json(lines), "warm_up": False}
+
+    with Parts("connections", rounds, given.quick, names, measured) as parts:
+        for name in names:
+            print_now(f"{name} of {rounds}")
+            one_round(given, lines)
+            parts.add(name, [])
+    print(f"\n{table(lines, '')}\n\n{rounds} rounds, medians; all samples: {parts.path}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Time for which a failed broker keeps clients waiting: 3 brokers, ZooKeeper, a producer that notes acknowledgements.
 
-    ROUNDS=10 KIND=kavka ONLY=kill,rule,controller,stop,pause,many make bench-failover
+    ROUNDS=10 KIND=both ONLY=kill,rule,controller,stop,pause,many make bench-failover
 
 The producer is librdkafka's with its default settings, but for idempotence (acks=all): a record a millisecond, to three
 partitions with three replicas each. Of each partition the longest time between acknowledgements is noted, and at the
@@ -12,6 +12,8 @@ end all is read: nothing may be lost, doubled or out of order. What is done to t
     stop        it stops cleanly
     pause       it is stopped by SIGSTOP, and goes on when its session is over
     many        1,000 partitions on every broker: until all are led again, and there is a controller again
+
+The kinds are kavka's brokers and Apache Kafka's, one after the other. All samples are in a file of bench/results.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from apache.report import SampledLines, as_json, table
+from apache.results import Parts
+from apache.rounds import end_on_sigterm
 from confluent_kafka import Consumer, ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -43,6 +48,17 @@ _QUIET.setLevel(logging.CRITICAL)  # broken connections are what this is about
 logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 ASSIGNMENT = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 SHOWN = ("the one it led", "the others", "at its return")
+NAMES = {
+    "kill": "a broker is killed",
+    "rule": "a broker is killed that is the controller as well",
+    "controller": "a controller without replicas is killed",
+    "stop": "a broker stops cleanly",
+    "pause": "a broker stands still, session of 6 s",
+    "many": "1,000 partitions",
+}
+"""What is done, as in the names of the lines."""
+_GOAL = 1.0
+_FEW = 3
 DEFAULTS = {
     "replica.lag.time.max.ms": "30000",
     "controlled.shutdown.retry.backoff.ms": "5000",
@@ -170,16 +186,21 @@ def one_round(cluster: MixedCluster, what: str, number: int) -> tuple[tuple[floa
     return (led, others, returned), verdict
 
 
-def rounds(directory: Path, kind: Kind, what: str, count: int, session_ms: int) -> None:
-    """Print each round and the medians."""
+def rounds(
+    directory: Path, kind: Kind, what: str, count: int, session_ms: int, lines: SampledLines
+) -> set[str]:
+    """Print each round and the medians, and keep the samples; return the verdicts about the records."""
     settings = {**DEFAULTS, "zookeeper.session.timeout.ms": str(session_ms)}
-    gaps, verdicts = [], set()
+    gaps = []
+    verdicts: set[str] = set()
     kinds = dict.fromkeys(range(brokers_of(what)), kind)
     with run_mixed(directory / what, kinds, settings) as cluster:
         for number in range(count):
             gap, verdict = one_round(cluster, what, number)
             gaps.append(gap)
             verdicts.add(verdict)
+            for name, ms in zip(SHOWN, gap, strict=True):
+                lines.add(f"{NAMES[what]}: {name}", "ms", ms, str(kind), _GOAL)
             shown = ", ".join(f"{name} {ms:.0f} ms" for name, ms in zip(SHOWN, gap, strict=True))
             load = os.getloadavg()[0]
             print(f"  {what} {number}: {shown}, {verdict}, machine load {load:.1f}", flush=True)
@@ -187,6 +208,7 @@ def rounds(directory: Path, kind: Kind, what: str, count: int, session_ms: int) 
     for name, column in zip(SHOWN, zip(*gaps, strict=True), strict=True):
         median = statistics.median(column)
         print(f"  {name}: {median:.0f} ms ({min(column):.0f}-{max(column):.0f})", flush=True)
+    return verdicts
 
 
 def seconds_until(holds: Callable[[], bool], since: float) -> float:
@@ -199,8 +221,8 @@ def seconds_until(holds: Callable[[], bool], since: float) -> float:
     return time.monotonic() - since
 
 
-def many(directory: Path, kind: Kind, count: int) -> None:
-    """Print how long a thousand partitions on three brokers take."""
+def many(directory: Path, kind: Kind, count: int, lines: SampledLines) -> None:
+    """Print how long a thousand partitions on three brokers take, and keep the samples."""
     settings = {**DEFAULTS, "zookeeper.session.timeout.ms": str(SESSION_MS)}
     kinds = dict.fromkeys(range(3), kind)
     with run_mixed(directory / "many", kinds, settings) as cluster:
@@ -210,10 +232,16 @@ def many(directory: Path, kind: Kind, count: int) -> None:
         admin.create_topics([NewTopic("many", 1000, replica_assignment=assignment)])["many"].result(
             60
         )
-        print(f"{kind} many: created in {time.monotonic() - since:.2f} s", flush=True)
+        created = time.monotonic() - since
+        lines.add("1,000 partitions are created", "s", created, str(kind), _GOAL)
+        print(f"{kind} many: created in {created:.2f} s", flush=True)
         cluster.wait_in_sync("many", seconds=120)
         for what in ("kill", "rule", "stop"):
             times = [_one_of_many(cluster, what, number) for number in range(count)]
+            for ruled, led in times:
+                about = f"1,000 partitions, {NAMES[what]}"
+                lines.add(f"{about}: a controller again", "s", ruled, str(kind), _GOAL)
+                lines.add(f"{about}: all led again", "s", led, str(kind), _GOAL)
             shown = [statistics.median(column) for column in zip(*times, strict=True)]
             print(
                 f"{kind} many {what}: controller after {shown[0]:.2f} s, all led after {shown[1]:.2f} s "
@@ -253,21 +281,49 @@ def _one_of_many(cluster: MixedCluster, what: str, number: int) -> tuple[float, 
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run what is asked for, print the medians, and write all samples."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--kind", choices=[str(kind) for kind in Kind], default="kavka")
-    parser.add_argument("--only", default="kill,rule,controller,stop,pause,many")
+    parser.add_argument("--rounds", type=int, help="rounds of each (default 10, quick 2)")
+    parser.add_argument("--quick", action="store_true", help="two rounds")
+    parser.add_argument("--kind", choices=[*map(str, Kind), "both"], default="both")
+    parser.add_argument("--only", default=",".join(NAMES))
     options = parser.parse_args()
-    kind = Kind(options.kind)
-    with tempfile.TemporaryDirectory() as directory:
-        for what in options.only.split(","):
+    end_on_sigterm()
+    count, lines = options.rounds or (2 if options.quick else 10), SampledLines()
+    kinds = [Kind.APACHE, Kind.KAVKA] if options.kind == "both" else [Kind(options.kind)]
+    wanted = {f"{what}, {kind}": (what, kind) for what in options.only.split(",") for kind in kinds}
+    verdicts: dict[str, list[str]] = {}
+
+    def measured(_: object) -> dict[str, object]:
+        found = {"lines": as_json(lines), "verdicts": verdicts, "note": note(verdicts)}
+        return {**found, "warm_up": False}
+
+    with (
+        tempfile.TemporaryDirectory() as path,
+        Parts("failover", count, options.quick, wanted, measured) as parts,
+    ):
+        for name, (what, kind) in wanted.items():
+            directory = Path(path, str(kind))
+            directory.mkdir(exist_ok=True)
             if what == "many":
-                many(Path(directory), kind, min(options.rounds, 3))
+                many(directory, kind, min(count, _FEW), lines)
             elif what == "pause":
-                rounds(Path(directory), kind, what, min(options.rounds, 3), PAUSE_SESSION_MS)
+                found = rounds(directory, kind, what, min(count, _FEW), PAUSE_SESSION_MS, lines)
+                verdicts[name] = sorted(found)
             else:
-                rounds(Path(directory), kind, what, options.rounds, SESSION_MS)
+                found = rounds(directory, kind, what, count, SESSION_MS, lines)
+                verdicts[name] = sorted(found)
+            parts.add(name, [])
+    print(f"\n{table(lines, 'Apache Kafka 3.9')}\n\n{note(verdicts)}\nall samples: {parts.path}")
+
+
+def note(verdicts: Mapping[str, Sequence[str]]) -> str:
+    """Say what became of the records."""
+    others = {name: found for name, found in verdicts.items() if list(found) != ["whole"]}
+    if not others:
+        few = "At most three rounds with a broker that stands still and with 1,000 partitions."
+        return f"{few} All records were there, once and in order."
+    return f"Not all records were there, once and in order: {others}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cost of partitions: one lone broker with 1,000, 5,000 and 10,000 of them, from the creation to a stop.
 
-    COUNTS=1000,5000 SHAPE=many make bench-partitions
+    COUNTS=1000,5000 ROUNDS=3 SHAPE=many make bench-partitions
 
 Shapes: `many` is topics of 10 partitions, `one` a single topic. The steps, each with its wall time, most of them with
 the CPU time of the broker:
@@ -14,7 +14,9 @@ the CPU time of the broker:
     stop after nothing                none of the logs has changed
     deletion                          of every topic, until Metadata shows none
 
-Run: PYTHONPATH=tests/compat .venv/bin/python bench/partitions.py [--counts 1000,5000] [--shape many] [--directory PATH]
+Each round has a new broker. At the end the medians are printed, and all samples are in a file of bench/results.
+
+Run: PYTHONPATH=bench:tests/compat .venv/bin/python bench/partitions.py [--counts 1000,5000] [--rounds 3] [--shape many]
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from apache.report import SampledLines, as_json, table
+from apache.results import Parts, print_now
+from apache.rounds import end_on_sigterm
+
 from kavka.client import Producer
 from kavka.client.admin import Admin, NewTopic
 from kavka.wire.frame import decode_response, encode_request
@@ -45,7 +51,7 @@ from kavka_compat.processes import process_cpu_s
 
 METADATA_VERSION = 12
 IDLE_S = 10
-ROUNDS = 15
+ASKED = 15
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -148,18 +154,32 @@ EVERYTHING = _frame(MetadataRequest(topics=None), METADATA_VERSION)
 VERSIONS = _frame(ApiVersionsRequest(), 0)
 
 
-def show(what: str, seconds: float, cpu_s: float | None = None, more: str = "") -> None:
-    """Print one measure."""
-    cpu = "" if cpu_s is None else f"  CPU {cpu_s:7.2f} s"
-    print(f"  {what:<34} {seconds:8.3f} s{cpu}{'  ' if more else ''}{more}", flush=True)
+class Run:
+    """A broker with so many partitions; what is measured is printed, and kept as samples of lines."""
 
+    def __init__(self, broker: Broker, count: int, lines: SampledLines) -> None:
+        self.broker = broker
+        self.count = count
+        self._lines = lines
 
-@contextmanager
-def measured(broker: Broker, what: str) -> Iterator[None]:
-    """Print the seconds and the broker's CPU of what is done inside."""
-    began, cpu_s = time.monotonic(), broker.cpu_s
-    yield
-    show(what, time.monotonic() - began, broker.cpu_s - cpu_s)
+    def keep(self, what: str, unit: str, value: float) -> None:
+        """Keep one sample."""
+        self._lines.add(f"{self.count:,} partitions: {what}", unit, value)
+
+    def show(self, what: str, seconds: float, cpu_s: float | None = None, more: str = "") -> None:
+        """Print and keep how long something took."""
+        self.keep(what, "s", seconds)
+        if cpu_s is not None:
+            self.keep(f"{what}, CPU", "s", cpu_s)
+        cpu = "" if cpu_s is None else f"  CPU {cpu_s:7.2f} s"
+        print(f"  {what:<34} {seconds:8.3f} s{cpu}{'  ' if more else ''}{more}", flush=True)
+
+    @contextmanager
+    def measured(self, what: str) -> Iterator[None]:
+        """Show the seconds and the broker's CPU of what is done inside."""
+        began, cpu_s = time.monotonic(), self.broker.cpu_s
+        yield
+        self.show(what, time.monotonic() - began, self.broker.cpu_s - cpu_s)
 
 
 def led(port: int) -> int:
@@ -231,114 +251,143 @@ def longest_beside(port: int, work: Callable[[], None]) -> float:
     return longest[0]
 
 
-def metadata(broker: Broker) -> None:
+def metadata(run: Run) -> None:
     """Ask for everything some times."""
-    wire = Wire(broker.port)
+    wire = Wire(run.broker.port)
     size = len(wire.ask(EVERYTHING))
-    began_cpu, seconds = broker.cpu_s, []
-    for _ in range(ROUNDS):
+    began_cpu, seconds = run.broker.cpu_s, []
+    for _ in range(ASKED):
         began = time.perf_counter()
         wire.ask(EVERYTHING)
         seconds.append(time.perf_counter() - began)
-    cpu_s = (broker.cpu_s - began_cpu) / ROUNDS
+    cpu_s = (run.broker.cpu_s - began_cpu) / ASKED
 
     def again() -> None:
-        for _ in range(ROUNDS):
+        for _ in range(ASKED):
             wire.ask(EVERYTHING)
 
-    beside = longest_beside(broker.port, again)
+    beside = longest_beside(run.broker.port, again)
     wire.close()
-    more = f"({cpu_s * 1000:.1f} ms CPU each; {size} bytes; another's ApiVersions up to {beside * 1000:.1f} ms)"
-    show("Metadata of everything", statistics.median(seconds), None, more)
+    run.show("Metadata of everything", statistics.median(seconds), cpu_s, f"({size} bytes)")
+    run.show("longest ApiVersions beside it", beside)
 
 
-def idle(broker: Broker, what: str) -> None:
-    """Print the CPU of an idle broker, and what it holds."""
+def idle(run: Run, what: str) -> None:
+    """Show the CPU of an idle broker, and what it holds."""
+    broker = run.broker
     time.sleep(2)
     cpu_s = broker.cpu_s
     time.sleep(IDLE_S)
-    used = (broker.cpu_s - cpu_s) / IDLE_S * 100
-    print(
-        f"  {what:<34} {used:8.2f} % CPU  {broker.resident_mib:.0f} MiB, {broker.open_files} files open",
-        flush=True,
+    used, memory, files = (
+        (broker.cpu_s - cpu_s) / IDLE_S * 100,
+        broker.resident_mib,
+        broker.open_files,
     )
+    run.keep(what, "% of a core", used)
+    run.keep(f"{what}: memory", "MiB", memory)
+    run.keep(f"{what}: open files", "files", files)
+    print(f"  {what:<34} {used:8.2f} % CPU  {memory:.0f} MiB, {files} files open", flush=True)
 
 
-def one_count(count: int, shape: str, per_topic: int, directory: Path) -> None:
+def one_count(count: int, shape: str, per_topic: int, directory: Path, lines: SampledLines) -> None:
     """Go through all steps with so many partitions, in a directory that stays.
 
     ext4 searches long for a free inode where many were freed in the last minutes: what one count leaves behind must
     not be removed before the next.
     """
-    print(f"{count} partitions, {shape}", flush=True)
     if shape == "one":
         topics = [NewTopic("t", count, 1)]
     else:
         topics = [NewTopic(f"t-{number}", per_topic, 1) for number in range(count // per_topic)]
     broker = Broker(directory)
     try:
-        steps(broker, topics, count)
+        steps(Run(broker, count, lines), topics)
     finally:
         broker.stop(signal.SIGKILL)
 
 
-def steps(broker: Broker, topics: list[NewTopic], count: int) -> None:
+def steps(run: Run, topics: list[NewTopic]) -> None:
     """Go through all steps."""
+    broker = run.broker
     broker.start()
-    print(f"  {'memory before':<34} {broker.resident_mib:8.0f} MiB")
-    with measured(broker, "creation"):
+    run.keep("memory before", "MiB", broker.resident_mib)
+    with run.measured("creation"):
         asyncio.run(create(broker.port, topics))
-        wait_for(lambda: led(broker.port) == count)
-    metadata(broker)
-    idle(broker, "idle after creation")
-    show("clean stop, new empty logs", broker.stop())
-    start(broker, "start after it, empty logs", count)
-    with measured(broker, "one record in each"):
+        wait_for(lambda: led(broker.port) == run.count)
+    metadata(run)
+    idle(run, "idle after creation")
+    run.show("clean stop, new empty logs", broker.stop())
+    start(run, "start after it, empty logs")
+    with run.measured("one record in each"):
         asyncio.run(fill(broker.port, topics))
-    idle(broker, "idle with records")
+    idle(run, "idle with records")
     broker.stop(signal.SIGKILL)
-    start(broker, "start after kill -9", count)
-    show("clean stop after it", broker.stop())
-    start(broker, "start after it", count)
-    show("clean stop, nothing changed", broker.stop())
-    start(broker, "start after it", count)
-    describe(broker)
-    with measured(broker, "deletion"):
+    start(run, "start after kill -9")
+    run.show("clean stop after it", broker.stop())
+    start(run, "start after that")
+    run.show("clean stop, nothing changed", broker.stop())
+    start(run, "start after nothing changed")
+    describe(run)
+    with run.measured("deletion"):
         asyncio.run(delete(broker.port, topics))
         wait_for(lambda: led(broker.port) == 0)
-    show("clean stop", broker.stop())
+    run.show("clean stop after deletion", broker.stop())
 
 
-def start(broker: Broker, what: str, count: int) -> None:
-    """Print how long a start takes until its ready line, and until all partitions are led."""
+def start(run: Run, what: str) -> None:
+    """Show how long a start takes until its ready line, and until all partitions are led."""
+    broker = run.broker
     began = time.monotonic()
     ready = broker.start()
-    wait_for(lambda: led(broker.port) == count)
+    wait_for(lambda: led(broker.port) == run.count)
     took = time.monotonic() - began
-    show(what, ready, broker.cpu_s, f"all led after {took:.2f} s; {broker.resident_mib:.0f} MiB")
+    run.keep(f"{what}, until all are led", "s", took)
+    more = f"all led after {took:.2f} s; {broker.resident_mib:.0f} MiB"
+    run.show(what, ready, broker.cpu_s, more)
 
 
-def describe(broker: Broker) -> None:
-    """Print how long `kavka topics --describe` takes, with its own start."""
-    words = ["topics", "--bootstrap-server", f"127.0.0.1:{broker.port}", "--describe"]
+def describe(run: Run) -> None:
+    """Show how long `kavka topics --describe` takes, with its own start."""
+    words = ["topics", "--bootstrap-server", f"127.0.0.1:{run.broker.port}", "--describe"]
     began = time.monotonic()
     subprocess.run([sys.executable, "-m", "kavka", *words], check=True, stdout=subprocess.DEVNULL)
-    show("kavka topics --describe", time.monotonic() - began)
+    run.show("kavka topics --describe", time.monotonic() - began)
 
 
 def main() -> None:
-    """Print the measures for each count."""
+    """Run the rounds of each count, print the medians, and write all samples."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--counts", default="1000,5000,10000")
+    parser.add_argument("--counts", help="(default 1000,5000,10000; quick 1000)")
+    parser.add_argument("--rounds", type=int, help="rounds of each count (default 3, quick 1)")
+    parser.add_argument("--quick", action="store_true", help="1000 partitions, one round")
     parser.add_argument("--shape", choices=("many", "one"), default="many")
     parser.add_argument("--partitions-per-topic", type=int, default=10)
     parser.add_argument("--directory", help="where the logs are, on the disk to be measured")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kavka-partitions-", dir=given.directory) as path:
-        for count in map(int, given.counts.split(",")):
-            directory = Path(path, str(count))
+    end_on_sigterm()
+    counts = given.counts or ("1000" if given.quick else "1000,5000,10000")
+    rounds, lines = given.rounds or (1 if given.quick else 3), SampledLines()
+    names = {
+        f"{count} partitions, round {number + 1}": int(count)
+        for count in counts.split(",")
+        for number in range(rounds)
+    }
+
+    def measured(_: object) -> dict[str, object]:
+        shape = "topics of ten partitions" if given.shape == "many" else "one topic"
+        return {"lines": as_json(lines), "note": f"Shape: {shape}.", "warm_up": False}
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kavka-partitions-", dir=given.directory) as path,
+        Parts("partitions", rounds, given.quick, names, measured) as parts,
+    ):
+        for place, (name, count) in enumerate(names.items()):
+            print_now(name)
+            directory = Path(path, str(place))
             directory.mkdir()
-            one_count(count, given.shape, given.partitions_per_topic, directory)
+            one_count(count, given.shape, given.partitions_per_topic, directory, lines)
+            parts.add(name, [])
+    print(f"\n{table(lines, '')}\n\n{rounds} rounds, medians; all samples: {parts.path}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 
-from apache.report import between_table, floor_table, heading, row  # noqa: E402
+from apache.report import between_table, floor_table, heading, lone_table, row  # noqa: E402
 
 PUBLISHED = ROOT / "bench" / "published"
 PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
@@ -30,10 +30,10 @@ class Benchmark(NamedTuple):
 
     title: str
     about: str
-    reference: str
-    """The name of the release that kavka is compared with."""
-    plot: str
-    """The name of the picture, without suffix."""
+    reference: str = ""
+    """The name of the release that kavka is compared with; empty where it is measured alone."""
+    plot: str = ""
+    """The name of the picture, without suffix; empty without one."""
 
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -84,6 +84,23 @@ BENCHMARKS: dict[str, Benchmark] = {
         "turns; acks=1 and batches of 256 KiB, or each client's defaults. Processor time and memory are the client's.",
         "the other client",
         "speed-clients",
+    ),
+    "failover": Benchmark(
+        "Failover",
+        "`make bench-failover`: three brokers of each with ZooKeeper, one kind after the other. librdkafka sends a "
+        "record a millisecond (acks=all) to three partitions with three replicas each; the time is the longest one "
+        "without an acknowledgement. With 1,000 partitions it is the time until all have a leader again.",
+        "Apache Kafka 3.9",
+    ),
+    "partitions": Benchmark(
+        "Partitions",
+        "`make bench-partitions`: one broker of kavka, from the creation of its partitions to their deletion, each "
+        "round with a new broker. Processor time is the broker's.",
+    ),
+    "connections": Benchmark(
+        "Connections",
+        "`make bench-connections`: one broker of kavka, and one client whose requests are measured, alone and then "
+        "beside more and more connections of others. Each round has a new broker.",
     ),
     "spark": Benchmark(
         "Spark",
@@ -151,8 +168,12 @@ def _unpublished(published: Mapping[str, Result]) -> Iterable[str]:
 
 def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
     yield from ("", f"## {benchmark.title}", "", benchmark.about, "", _conditions(result), "")
-    yield f"![{benchmark.title}: kavka beside {benchmark.reference}](../images/{benchmark.plot}.svg)"
-    yield ""
+    if benchmark.plot:
+        yield f"![{benchmark.title}: kavka beside {benchmark.reference}](../images/{benchmark.plot}.svg)"
+        yield ""
+    if not benchmark.reference:
+        yield lone_table(result["lines"])
+        return
     yield from heading(benchmark.reference)
     for line in result["lines"]:
         yield row(line["name"], line["unit"], line, ratio_of(line), line["verdict"])
@@ -165,7 +186,8 @@ def _section(benchmark: Benchmark, result: Result) -> Iterable[str]:
 
 
 def _conditions(result: Result) -> str:
-    parts = [f"Measured {result['date']}", f"{result['rounds']} rounds after a warm-up"]
+    warm_up = " after a warm-up" if result.get("warm_up", True) else ""
+    parts = [f"Measured {result['date']}", f"{result['rounds']} rounds{warm_up}"]
     if result.get("commit"):
         parts.append(f"commit {result['commit'][:12]}")
     if result.get("python"):
@@ -179,6 +201,8 @@ def _conditions(result: Result) -> str:
 
 def ratio_of(line: Mapping[str, Any]) -> float | None:
     """Return kavka's median divided by the other's; None where it says nothing, as of a percentage or of zero."""
+    if not line.get("apache") or not line.get("kavka"):
+        return None
     apache = statistics.median(line["apache"])
     return statistics.median(line["kavka"]) / apache if apache and line["unit"] != "%" else None
 
@@ -228,6 +252,7 @@ def written(published: Mapping[str, Result]) -> dict[Path, str]:
     plots = {
         IMAGES / f"{BENCHMARKS[name].plot}.svg": plot(BENCHMARKS[name], result)
         for name, result in published.items()
+        if BENCHMARKS[name].plot
     }
     return {PAGE: page(published), **plots}
 

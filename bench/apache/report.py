@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 Samples = dict[str, list[float]]
-"""The measured values of each side: `apache` and `kavka`."""
+"""The measured values of each side, `apache` and `kavka`, or of one of them."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One measure of both sides. `goal` bounds kavka's median divided by Apache Kafka's."""
+    """One measure of both sides, or of one. `goal` bounds kavka's median divided by Apache Kafka's."""
 
     name: str
     unit: str
@@ -28,12 +28,20 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        """The median of kavka divided by Apache Kafka's."""
+        """The median of kavka divided by Apache Kafka's; NaN where one of them is missing, or the divisor zero."""
+        if not self._has_both:
+            return float("nan")
         apache = statistics.median(self.samples["apache"])
         return statistics.median(self.samples["kavka"]) / apache if apache else float("nan")
 
+    @property
+    def _has_both(self) -> bool:
+        return bool(self.samples.get("apache") and self.samples.get("kavka"))
+
     def verdict(self) -> str:
-        """Say which goals are reached, and by how much one is missed."""
+        """Say which goals are reached, and by how much one is missed; nothing where a side is missing."""
+        if not self._has_both:
+            return ""
         apache, kavka = (statistics.median(self.samples[side]) for side in ("apache", "kavka"))
         if self.goal is not None and apache == kavka == 0:
             return "below what the tool shows"
@@ -51,13 +59,38 @@ class Line:
 
     def row(self) -> str:
         """Return the line of the table."""
-        ratio = None if self.not_above_apache else self.ratio
+        ratio = None if self.not_above_apache or isnan(self.ratio) else self.ratio
         return row(self.name, self.unit, self.samples, ratio, self.verdict())
 
 
+class SampledLines:
+    """Lines whose samples come one by one, in the order of their first samples."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, Line] = {}
+
+    def add(
+        self, name: str, unit: str, value: float, side: str = "kavka", goal: float | None = None
+    ) -> None:
+        """Keep one sample of a side."""
+        line = self._lines.setdefault(name, Line(name, unit, {}, goal))
+        line.samples.setdefault(side, []).append(value)
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._lines.values())
+
+
 def table(lines: Iterable[Line], reference: str) -> str:
-    """Return all lines as a table in Markdown; `reference` names what kavka is compared with."""
+    """Return all lines as a table in Markdown; `reference` names what kavka is compared with, "" nothing."""
+    if not reference:
+        return lone_table({"name": line.name, "unit": line.unit, **line.samples} for line in lines)
     return "\n".join([*heading(reference), *(line.row() for line in lines)])
+
+
+def lone_table(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Return lines of kavka alone as a table in Markdown."""
+    rows = [f"| {line['name']} | {line['unit']} | {_shown(line['kavka'])} |" for line in lines]
+    return "\n".join(["| what | unit | kavka |", "|---|---|--:|", *rows])
 
 
 def heading(reference: str) -> list[str]:
@@ -75,8 +108,8 @@ def row(
     ratio: float | None,
     verdict: str,
 ) -> str:
-    """Return a row of a table; without a `ratio` where it says nothing."""
-    apache, kavka = (_shown(samples[side]) for side in ("apache", "kavka"))
+    """Return a row of a table; without a `ratio` where it says nothing, and a side that was not measured."""
+    apache, kavka = (_shown(samples.get(side, ())) for side in ("apache", "kavka"))
     shown = "-" if ratio is None else f"{ratio:.2f}"
     return f"| {name} | {unit} | {apache} | {kavka} | {shown} | {verdict} |"
 
@@ -120,6 +153,8 @@ def as_json(lines: Iterable[Line]) -> list[Mapping[str, object]]:
 
 def _shown(samples: Sequence[float]) -> str:
     """Return the median, and the range where there is more than one sample."""
+    if not samples:
+        return "-"
     median = statistics.median(samples)
     if len(samples) < 2:
         return _number(median)

@@ -15,7 +15,7 @@ from apache.report import Line, as_json
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 More = Callable[[Sequence[Line]], Mapping[str, object]]
-"""Returns the rest of a result, for the lines that are measured so far."""
+"""Returns the rest of a result, for the lines that are measured so far; it may have other `lines`."""
 
 
 def write_results(name: str, rounds: int, quick: bool, measured: Mapping[str, object]) -> Path:

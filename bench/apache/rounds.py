@@ -41,12 +41,14 @@ def rates_and_cpu(samples: Mapping[str, Sequence[Cost]]) -> tuple[Samples, Sampl
     return rates, cpu
 
 
-def parse_options(about: str | None) -> argparse.Namespace:
-    """Return the options of the command line: quick, rounds, only, directory.
-
-    From then on SIGTERM ends the run as Ctrl-C does: the brokers are stopped and their directories removed.
-    """
+def end_on_sigterm() -> None:
+    """From now on end by SIGTERM as by Ctrl-C: the brokers are stopped and their directories removed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def parse_options(about: str | None) -> argparse.Namespace:
+    """Return the options of the command line: quick, rounds, only, directory. See `end_on_sigterm`, too."""
+    end_on_sigterm()
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, one round")
     parser.add_argument("--rounds", type=int, help="measured rounds (default 5, quick 1)")

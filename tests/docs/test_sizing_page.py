@@ -62,12 +62,14 @@ def test_the_controllers_table_is_that_of_the_published_run() -> None:
         ("failover: reads", 0),
         ("failover: decide cpu s", 2),
         ("failover: memory MiB", 0),
+        ("failover: build cpu s of the first broker", 3),
         ("failover: build cpu s per broker", 3),
+        ("failover: build cpu s of all brokers", 2),
         ("failover: computed s until the last broker", 2),
         ("failover: computed UpdateMetadata MB to all", 1),
         ("death: states written", 0),
         ("death: decide cpu s", 3),
-        ("death: build cpu s per broker", 3),
+        ("death: build cpu s of all brokers", 3),
         ("death: computed s until the last broker", 2),
         ("in-sync: orders per cpu s", 0),
         ("creation: topics per cpu s", 0),
@@ -106,20 +108,19 @@ def test_all_that_grows_faster_than_the_partitions_is_named() -> None:
         and log(last[name] / start[name]) > 1.1 * log(last["partitions"] / start["partitions"])
     }
     assert grows == set(found["faster than linear"])
-    assert {name.partition(":")[0] for name in grows} == {"failover", "death"}
-    assert all("computed" in name for name in grows)
+    assert grows == {"failover: computed UpdateMetadata MB to all"}
     waits_s = last["failover: computed s until the last broker"]
-    assert f"the last of them waits {waits_s:.0f} s" in PAGE
-    build_s = last["failover: computed build cpu s of all brokers"]
-    assert f"{build_s:.0f} s of it the building" in PAGE
+    assert f"the last of 100 brokers waits {waits_s:.1f} s" in PAGE
+    build_s = last["failover: build cpu s of all brokers"]
+    assert f"{build_s:.1f} s of it the building" in PAGE
     assert f"{last['failover: computed UpdateMetadata MB to all']:.0f} MB are sent" in PAGE
     assert f"{last['failover: memory MiB']:.0f} MiB in place of" in PAGE
     heard_s = last["death: computed s until the last broker"]
-    assert f"hears of it after {heard_s:.1f} s" in PAGE
+    assert f"where it waits {heard_s:.2f} s now" in PAGE
 
 
-def test_orders_get_dearer_by_two_fifths() -> None:
+def test_orders_get_dearer_by_two_fifths_to_a_half() -> None:
     first, *_, last = published("scale")["points"]
     for figure in ("in-sync: orders per cpu s", "creation: topics per cpu s"):
-        assert round(first[figure] / last[figure], 1) == 1.4
-    assert "Orders get dearer by two fifths" in PAGE
+        assert 1.35 < first[figure] / last[figure] < 1.55
+    assert "Orders get dearer by two fifths to a half" in PAGE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -71,9 +73,14 @@ class Controller:
             if isinstance(request, SharedUpdateMetadata):
                 yield request
 
-    def sent(self, *brokers: int, version: int = 8) -> list[list[Any]]:
-        """Have brokers shown everything; return the frames with partitions."""
-        self.machine.outbox.add(BrokerUpdate(brokers, metadata=EVERYTHING, live_brokers=True))
+    def sent(
+        self,
+        *brokers: int,
+        version: int = 8,
+        partitions: tuple[TopicPartition, ...] = EVERYTHING,
+    ) -> list[list[Any]]:
+        """Have brokers shown partitions; return the frames with those."""
+        self.machine.outbox.add(BrokerUpdate(brokers, metadata=partitions, live_brokers=True))
         frames = []
         for broker in brokers:
             pending = self.machine.outbox.take(broker)
@@ -133,6 +140,35 @@ def test_all_brokers_are_sent_one_body_with_their_own_epochs() -> None:
     assert len(frames[0][-1]) > 10 * len(frames[0][0])
     for broker, frame in zip(BROKERS, frames, strict=True):
         assert b"".join(frame) == controller.alone(broker)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return the number of calls of functions, Python's and C's, that some work makes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_work_for_one_broker_more_does_not_depend_on_the_number_of_partitions() -> None:
+    controller, work = Controller(), []
+    for partitions in (EVERYTHING[:3], EVERYTHING):
+        first, *others = (
+            calls_of(partial(controller.sent, broker, partitions=partitions))
+            for broker in (1, 2, 3)
+        )
+        assert others[0] == others[1] < first
+        work.append(others[0])
+    assert work[0] == work[1]
 
 
 def test_what_brokers_report_meanwhile_keeps_the_body() -> None:
