@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 from kavka.testing.fault import Fault
 from kavka.testing.host_process import HostProcess
 from kavka.testing.topic import Topic, Transaction
-from kavka.testing.waiting import wait_for
+from kavka.testing.waiting import require_number, wait_for
 
 T = TypeVar("T")
 
@@ -101,6 +102,8 @@ class Cluster:
         self.is_closed = False
 
     def _ask(self, method: str, *args: Any, **named: Any) -> Any:
+        if self.is_closed and method != "close":
+            raise RuntimeError("the cluster is closed: its `with` or its test has ended")
         return self._host.call(self._number, method, *args, **named)
 
     def _change(self, method: str, *args: Any, **named: Any) -> Any:
@@ -165,9 +168,11 @@ class Cluster:
         return state, members
 
     def wait_for_group(self, group: str, members: int = 1, *, timeout_s: float = 10.0) -> None:
-        """Wait until a group is stable with so many members."""
+        """Wait until a group is stable with so many members, or with 0, has none."""
+        require_number("members", members, least=0)
+        states = ("Stable",) if members else ("Empty", "Dead")
         self.wait_for(
-            lambda: self.group_state(group) == ("Stable", members),
+            lambda: self.group_state(group) in [(state, members) for state in states],
             lambda: f"{members} members in group {group}, which is {self.group_state(group)}",
             timeout_s=timeout_s,
         )
@@ -253,7 +258,10 @@ class Cluster:
 
         `which`, here and below, chooses among them: see `Which`.
         """
-        return self._fault("delay", api, which, delay_s=float(seconds))
+        delay_s = float(seconds)
+        if not 0 <= delay_s < math.inf:
+            raise ValueError(f"seconds={seconds}: give a number from 0 on; `hang` answers never")
+        return self._fault("delay", api, which, delay_s=delay_s)
 
     def fail(self, api: str, code: str | int, **which: Unpack[Which]) -> Fault:
         """Answer requests with an error code, by Kafka's name or number; the broker does not get them."""
@@ -282,10 +290,13 @@ class Cluster:
         if unknown:
             known = ", ".join(Which.__annotations__)
             raise TypeError(f"{kind}: {unknown[0]!r} chooses no requests; these do: {known}")
+        times, after = which.get("times"), which.get("after", 0)
+        if times is not None:
+            require_number("times", times, least=1)
+        require_number("after", after, least=0)
         self._fault_count += 1
         number = self._fault_count
-        options |= {name: which.get(name) for name in ("times", "client_id")}
-        options["after"] = which.get("after", 0)
+        options |= {"times": times, "after": after, "client_id": which.get("client_id")}
         options["named"] = {
             name: str(which[name])
             for name in ("topic", "group", "transactional_id")

@@ -26,6 +26,7 @@ from kavka.testing.request_faults import (
     names_some,
 )
 from kavka.testing.secured import Secured, SecurityOptions
+from kavka.testing.waiting import require_number
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class HostedCluster(LocalCluster):
 
     def _require_number(self, number: int) -> None:
         if number not in self._client_links:
-            raise ValueError(f"there is no broker {number}, only {self.numbers}")
+            raise ValueError(f"there is no broker {number!r}, only {self.numbers}")
 
     def stop(self, number: int) -> None:
         """Stop a broker in order."""
@@ -200,9 +201,8 @@ class HostedCluster(LocalCluster):
     ) -> None:
         """Add a fault to one broker or to all. Raise ValueError."""
         key, what = api_named(api), FaultKind(kind)
-        code = options.pop("code", None)
-        if code is not None:
-            options["code"] = code_named(code, key)
+        if "code" in options:
+            options["code"] = code_named(options["code"], key)
         for name in options["named"]:
             if not names_some(name, key):
                 raise ValueError(f"{name}=: requests of {api} name none")
@@ -327,6 +327,7 @@ def _text(value: Any) -> str:
 
 
 def _numbers(brokers: int) -> range:
-    if not 1 <= brokers <= 100:
+    require_number("brokers", brokers, least=1)
+    if brokers > 100:
         raise ValueError(f"brokers={brokers}: a cluster has from 1 to 100 brokers")
     return range(1, brokers + 1)

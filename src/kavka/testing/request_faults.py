@@ -111,7 +111,9 @@ class RequestFaults:
 
 
 def api_named(name: str) -> ApiKey:
-    """Return the API that Kafka calls `name`, as in Produce or OffsetCommit. Raise ValueError."""
+    """Return the API that Kafka calls `name`, as in Produce or OffsetCommit. Raise ValueError or TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of an API; they are texts, as in 'Produce'")
     wanted = name.replace("_", "").lower()
     keys = [ApiKey(key) for key in APIS]
     for key in keys:
@@ -122,7 +124,9 @@ def api_named(name: str) -> ApiKey:
 
 
 def code_named(code: str | int, key: ApiKey) -> ErrorCode:
-    """Return an error code for responses of an API, by name or number. Raise ValueError."""
+    """Return an error code for responses of an API, by name or number. Raise ValueError or TypeError."""
+    if not isinstance(code, str | int) or isinstance(code, bool):
+        raise TypeError(f"{code!r} is no error code: give its name or its number")
     try:
         found = ErrorCode[code] if isinstance(code, str) else _CODES[code]
     except KeyError:

@@ -95,9 +95,9 @@ class Topic:
 
     def send_many(self, values: Iterable[Text | tuple[Text, Text]]) -> list[int]:
         """Write values, or (key, value) pairs, in order; return their offsets."""
-        rows = [
-            row_of(each[1], each[0]) if isinstance(each, tuple) else row_of(each) for each in values
-        ]
+        if isinstance(values, str | bytes):
+            raise TypeError(f"{values!r} is one value: `send` writes it, `send_many` takes a list")
+        rows = [_row_of_pair(*each) if isinstance(each, tuple) else row_of(each) for each in values]
         return [offset for _, offset in self._cluster.helper("send", self.name, rows)]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -137,8 +137,12 @@ class Topic:
 
     def lag(self, group: str) -> int:
         """Return how many offsets a group has not committed yet, over all partitions."""
+        return sum(self._lags(group).values())
+
+    def _lags(self, group: str) -> dict[int, int]:
+        """Return the lag in each partition; empty without a topic."""
         committed = self.committed(group)
-        return sum(end - committed.get(index, 0) for index, end in self.end_offsets().items())
+        return {index: end - committed.get(index, 0) for index, end in self.end_offsets().items()}
 
     def wait_for(
         self,
@@ -165,10 +169,11 @@ class Topic:
         return found
 
     def wait_until_read(self, group: str, *, timeout_s: float = 10.0) -> None:
-        """Wait until a group has committed the end of each partition."""
+        """Wait until the topic exists and a group has committed the end of each partition."""
 
         def is_read() -> bool:
-            return self.lag(group) == 0
+            lags = self._lags(group)
+            return bool(lags) and not any(lags.values())
 
         def message() -> str:
             return (
@@ -253,6 +258,10 @@ def row_of(
         "partition": partition,
         "timestamp_ms": timestamp_ms,
     }
+
+
+def _row_of_pair(key: Text, value: Text) -> dict[str, Any]:
+    return row_of(value, key)
 
 
 def _bytes(text: Any) -> bytes | None:
