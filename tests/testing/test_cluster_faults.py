@@ -216,6 +216,49 @@ def test_a_delay_is_a_time_that_ends(broker: Cluster, seconds: float) -> None:
         broker.delay("Produce", seconds)
 
 
+def test_a_network_is_slow_by_numbers(broker: Cluster) -> None:
+    for wrong in ({}, {"latency_s": -1}, {"latency_s": float("inf")}, {"bytes_per_second": "x"}):
+        with pytest.raises(ValueError, match="above 0|could not convert string to float: 'x'"):
+            broker.slow_network(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"brokers": "2"}, "brokers='2': give a whole number"),
+        ({"settings": "a=b"}, "settings='a=b': give names and values, as in {'name': 'value'}"),
+        ({"users": ["app"]}, r"users=\['app'\]: give names and values"),
+        ({"users": {"app": 1}}, "users={'app': 1}: names and passwords are texts"),
+        ({"tls": "yes"}, "tls='yes': give True or False"),
+        (
+            {"settings": {"min.insync.replica": 2}},
+            "no setting min.insync.replica; did you mean min.insync.replicas?",
+        ),
+    ],
+)
+def test_arguments_of_wrong_types_are_refused(
+    kavka_start: StartCluster, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        kavka_start(**options)
+
+
+def test_a_wait_for_what_is_no_number_and_no_function_is_refused(topic: Topic) -> None:
+    with pytest.raises(TypeError, match=r"wait_for\('tea'\): give a number, or a function of"):
+        topic.wait_for("tea")  # type: ignore[arg-type]
+
+
+def test_what_the_matter_is_with_brokers_is_known(broker: Cluster) -> None:
+    assert broker.troubles() == []
+    broker.pause()
+    assert broker.troubles() == ["broker 1 is paused"]
+    broker.resume()
+    broker.fill_disk().remove()
+    assert broker.troubles() == ["broker 1 has lost its log directory, as its disk was full"]
+    broker.kill()
+    assert broker.troubles() == ["broker 1 does not run"]
+
+
 def test_one_value_is_not_taken_for_many(topic: Topic) -> None:
     with pytest.raises(TypeError, match="'tea' is one value: `send` writes it"):
         topic.send_many("tea")

@@ -207,6 +207,39 @@ def test_arguments_of_a_cluster_that_there_are_not_are_refused(pytester: pytest.
         result.stdout.fnmatch_lines([f"E  *TypeError: {words}"])
 
 
+def test_a_report_shows_the_line_of_the_test_and_waits_for_no_broker_that_cannot_answer(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from kavka.client.blocking import Producer
+
+        def test_on_a_full_disk(kavka_broker, kavka_topic):
+            kavka_broker.fill_disk()
+            quick = {"delivery.timeout.ms": 400, "request.timeout.ms": 300, "linger.ms": 0}
+            with Producer({**kavka_broker.client_settings("kavka"), **quick}) as producer:
+                producer.send(kavka_topic.name, b"a")
+
+        def test_with_a_mistake(kavka_broker, kavka_topic):
+            kavka_broker.pause()
+            kavka_broker.delay("Produced", 1)
+        """
+    )
+    result = pytester.runpytest(*ALONE)
+    result.assert_outcomes(failed=2)
+    lines = [
+        "the topics are not read: broker 1 has lost its log directory, as its disk was full",
+        '>*kavka_broker.delay("Produced", 1)',
+        "E * ValueError: 'Produced' is no API; these are: *",
+        "the topics are not read: broker 1 is paused",
+    ]
+    result.stdout.fnmatch_lines(lines)
+    shown = result.stdout.str()
+    assert "host_process.py" not in shown
+    assert shown.count("failed log directory not reported yet") == 1, "each reason once"
+
+
 @pytest.mark.slow
 def test_a_conftest_chooses_what_the_shared_broker_is(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(

@@ -13,6 +13,7 @@ from kavka.testing.host_process import HostProcess
 from kavka.testing.topic import Topic, Transaction
 from kavka.testing.waiting import require_number, wait_for
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 T = TypeVar("T")
 
 _METADATA_GAPS = ("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE")
@@ -67,6 +68,7 @@ class Cluster:
         certificates of an authority that exists for this cluster; `client_certificates`: clients need one too.
         `authorization`: clients may do what `allow` allows. Raise ValueError.
         """
+        _require_types(settings, security)
         self._begin(host)
         facts = host.call(
             self._number,
@@ -143,6 +145,7 @@ class Cluster:
 
         Raise kavka.errors.KafkaError.
         """
+        require_number("partitions", partitions, least=-1)
         full = name if exact else self.unique(name)
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self.helper("create_topic", full, partitions, replication_factor, texts)
@@ -335,16 +338,10 @@ class Cluster:
         broker: int | None = None,
     ) -> Fault:
         """Delay each direction between clients and brokers, and limit each connection's bytes."""
-        if latency_s <= 0 and bytes_per_second <= 0:
+        latency, rate = float(latency_s), float(bytes_per_second)
+        if not (0 <= latency < math.inf and 0 <= rate < math.inf and latency + rate > 0):
             raise ValueError("say latency_s= or bytes_per_second=, above 0")
-        return self._state_fault(
-            "slow network",
-            "slow",
-            broker,
-            float(latency_s),
-            float(bytes_per_second),
-            back=(0.0, 0.0),
-        )
+        return self._state_fault("slow network", "slow", broker, latency, rate, back=(0.0, 0.0))
 
     def fill_disk(self, *, broker: int | None = None) -> Fault:
         """Let writes to a broker's disk fail with ENOSPC.
@@ -424,6 +421,10 @@ class Cluster:
         """The brokers that are alive, paused ones included."""
         return [number for number in self.numbers if number in self._ask("running_brokers")]
 
+    def troubles(self) -> list[str]:
+        """Return why topics cannot be read: brokers that are dead, or paused, or have lost their disk."""
+        return list(self._ask("troubles"))
+
     def until(self, condition: Callable[[], T], timeout_s: float = 20) -> T:
         """Wait until something holds; as `wait_for`, with more time."""
         return wait_for(condition, timeout_s=timeout_s)
@@ -464,6 +465,18 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
+
+
+def _require_types(settings: object, security: Mapping[str, object]) -> None:
+    for name, value in {"settings": settings, "users": security.get("users")}.items():
+        if not isinstance(value, Mapping | None):
+            raise TypeError(f"{name}={value!r}: give names and values, as in {{'name': 'value'}}")
+    for name in ("tls", "client_certificates", "authorization"):
+        if not isinstance(security.get(name, False), bool):
+            raise TypeError(f"{name}={security[name]!r}: give True or False")
+    for user, password in dict(security.get("users") or {}).items():
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise TypeError(f"users={{{user!r}: {password!r}}}: names and passwords are texts")
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kavka.ids import TopicPartition
+from kavka.settings.broker import BROKER_SETTINGS
+from kavka.settings.dynamic import base_name
 from kavka.testing.client_link import ClientLinks
 from kavka.testing.hosted_clients import HostedClients
 from kavka.testing.local_cluster import REGISTRY, LocalCluster, Member
@@ -68,6 +70,7 @@ class HostedCluster(LocalCluster):
         own = sorted(_OURS.intersection(given))
         if own:
             raise ValueError(f"{', '.join(own)}: the fixture sets this itself; leave it out")
+        _require_names(given)
         self._has_registry = has_registry
         self._reserved = {number: (ReservedPort(), ReservedPort()) for number in _numbers(brokers)}
         self._client_links = {number: ClientLinks(number) for number in self._reserved}
@@ -309,6 +312,19 @@ class HostedCluster(LocalCluster):
             self.kill(number)
         self.start(number)
 
+    def troubles(self) -> list[str]:
+        """Return what is the matter with brokers that cannot be asked for records."""
+        found = []
+        for number in self.numbers:
+            member = self._members.get(number)
+            if member is None:
+                found.append(f"broker {number} does not run")
+            elif member.is_paused:
+                found.append(f"broker {number} is paused")
+            elif member.disk.was_full:
+                found.append(f"broker {number} has lost its log directory, as its disk was full")
+        return found
+
     def known_leaders(self, topic: str, partitions: int) -> bool:
         """Return whether every running broker knows the leaders of a topic."""
         for number, member in self._members.items():
@@ -324,6 +340,14 @@ class HostedCluster(LocalCluster):
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _require_names(settings: Mapping[str, str]) -> None:
+    """Raise ValueError for what is most likely a mistake in writing; a broker warns of other unknown names."""
+    for name in settings:
+        near = None if base_name(name) in BROKER_SETTINGS else BROKER_SETTINGS.nearest(name)
+        if near:
+            raise ValueError(f"there is no setting {name}; did you mean {near}?")
 
 
 def _numbers(brokers: int) -> range:

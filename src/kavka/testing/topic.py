@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kavka.testing.waiting import NotInTime, wait_for
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 _SHOWN = 10
 _SHOWN_BYTES = 60
 
@@ -155,6 +156,8 @@ class Topic:
 
         More records than the number are returned too. Raise NotInTime, which shows the last records that are there.
         """
+        if not isinstance(wanted, int) and not callable(wanted):
+            raise TypeError(f"wait_for({wanted!r}): give a number, or a function of the records")
         found: list[Record] = []
 
         def is_there() -> Any:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 _POLL_S = 0.01
 
 
