@@ -135,7 +135,7 @@ def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
         [
             "E  *NotInTime: waited 0 s for 2 records in orders-*",
             "*- Kafka topics of the test -*",
-            "orders-* has 1 records, the last ones:",
+            "orders-* has 1 record, the last ones:",
             "  orders-*-0@0 key=b'k' value=b'tea'",
             "*- Kafka brokers' log of the test -*",
             "... (* lines before, in *brokers.log)",
@@ -231,7 +231,7 @@ def test_a_report_shows_the_line_of_the_test_and_waits_for_no_broker_that_cannot
     lines = [
         "the topics are not read: broker 1 has lost its log directory, as its disk was full",
         '>*kavka_broker.delay("Produced", 1)',
-        "E * ValueError: 'Produced' is no API; these are: *",
+        "E * ValueError: 'Produced' is no API; did you mean Produce[?]",
         "the topics are not read: broker 1 is paused",
     ]
     result.stdout.fnmatch_lines(lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -119,8 +120,10 @@ def api_named(name: str) -> ApiKey:
     for key in keys:
         if key.name.replace("_", "").lower() == wanted:
             return key
-    names = ", ".join("".join(map(str.capitalize, key.name.split("_"))) for key in keys)
-    raise ValueError(f"{name!r} is no API; these are: {names}")
+    names = ["".join(map(str.capitalize, key.name.split("_"))) for key in keys]
+    near = get_close_matches(name, names, 1)
+    which = f"did you mean {near[0]}?" if near else f"these are: {', '.join(names)}"
+    raise ValueError(f"{name!r} is no API; {which}")
 
 
 def code_named(code: str | int, key: ApiKey) -> ErrorCode:
@@ -130,7 +133,9 @@ def code_named(code: str | int, key: ApiKey) -> ErrorCode:
     try:
         found = ErrorCode[code] if isinstance(code, str) else _CODES[code]
     except KeyError:
-        raise ValueError(f"{code!r} is no error code; see kavka.errors.ErrorCode") from None
+        near = get_close_matches(str(code).upper(), ErrorCode.__members__, 1)
+        which = f"did you mean {near[0]}?" if near else "see kavka.errors.ErrorCode"
+        raise ValueError(f"{code!r} is no error code; {which}") from None
     if found is ErrorCode.NONE:
         raise ValueError("NONE is no error")
     if not can_be_refused(key):

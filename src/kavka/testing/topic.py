@@ -164,7 +164,7 @@ class Topic:
             found[:] = self.records(committed=committed)
             return len(found) >= wanted if isinstance(wanted, int) else wanted(found)
 
-        what = f"{wanted} records" if isinstance(wanted, int) else _name_of(wanted)
+        what = _counted(wanted) if isinstance(wanted, int) else _name_of(wanted)
         try:
             wait_for(is_there, f"{what} in {self.name}", timeout_s=timeout_s, poll_s=0.02)
         except NotInTime as error:
@@ -284,9 +284,13 @@ def _name_of(function: Any) -> str:
     return "records as wanted" if name in ("", "<lambda>") else name
 
 
+def _counted(number: int) -> str:
+    return "1 record" if number == 1 else f"{number} records"
+
+
 def _table(name: str, records: Sequence[Record]) -> str:
     """Show the last records of a topic."""
-    lines = [f"{name} has {len(records)} records" + (", the last ones:" if records else "")]
+    lines = [f"{name} has {_counted(len(records))}" + (", the last ones:" if records else "")]
     return "\n".join(lines + [f"  {record}" for record in records[-_SHOWN:]])
 
 
