@@ -28,6 +28,8 @@ _NO_UNIT_TESTS = {"chaos", "compat", "fuzz", "libraries", "simulation", "spark"}
 """Folders whose tests need what `make unit` does not install, or take long."""
 _SLOW = ("compat", "spark", "simulation", "chaos", "fuzz", "slow", "long")
 _LONGEST = ("spark", "simulation", "chaos", "fuzz")
+_OTHERS_ALONE = {"test_librdkafka.py", "test_python_transactions.py", "test_raw_socket.py"}
+"""Files in which no client is ours."""
 _OTHERS_PROGRAMS = ("compat", "spark")
 """Marks of tests in which programs run that are not ours, on machines that are shared: these have a second try,
 which the summary names (RERUN). Chaos and simulation have one try: what they find is a fact."""
@@ -90,6 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         is_ours = "kafka_tools" not in parameters and parameters.get("client", "kavka") == "kavka"
+        is_ours &= item.path.name not in _OTHERS_ALONE
         if "apache" in (parameters.get("any_broker"), parameters.get("start_broker")) and (
             not is_ours
         ):

@@ -49,7 +49,9 @@ def _judge(
         broker.process.stop()
 
 
-@pytest.mark.parametrize("client", ["confluent", "kavka"])  # kafka-python leaks sockets
+@pytest.mark.parametrize(  # kafka-python leaks sockets
+    "client", [pytest.param("confluent", marks=pytest.mark.long), "kavka"]
+)
 def test_killing_kavka_causes_no_forbidden_anomaly(tmp_path: Path, client: str) -> None:
     port = free_port()
     verdict = _judge(lambda: start_kavka(tmp_path, _SETTINGS, port), _KILLS, client=client)

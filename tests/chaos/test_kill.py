@@ -28,7 +28,7 @@ from kavka_compat.ours import start_kavka
 from kavka_compat.processes import free_port
 from support.waiting import wait_until
 
-_KILLS = int(os.environ.get("KAVKA_KILLS", "12"))
+_KILLS = int(os.environ.get("KAVKA_KILLS", "8"))
 _APACHE_KILLS = 2
 _PARTITIONS = 3
 _SETTINGS = {

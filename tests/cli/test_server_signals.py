@@ -87,6 +87,11 @@ def test_one_broker_is_chosen_by_its_id(monkeypatch, capsys, tmp_path):
         assert server_stop.main(["--broker-id", "1003"]) == 0
         assert children[2].wait(60) == -15
         assert children[0].poll() is None
+        with _idle(["server-start", "--override", "broker.id=1"]) as twin:
+            children.append(twin)  # of another cluster
+            assert server_stop.main(["--broker-id", "4"]) == 1
+        sentence = "No kafka server with broker.id 4 to stop; broker 1 runs\n"
+        assert capsys.readouterr().err == sentence
 
 
 @COMMANDS

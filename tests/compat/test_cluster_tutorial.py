@@ -61,7 +61,9 @@ class Cluster(BrokerProcesses):
 
 
 _PAIRS = [
-    pytest.param(("zookeeper-3.8", "apache"), id="zookeeper-with-kafkas-tools"),
+    pytest.param(
+        ("zookeeper-3.8", "apache"), id="zookeeper-with-kafkas-tools", marks=pytest.mark.long
+    ),
     pytest.param(("served", "kavka"), id="served-with-our-tools"),
     pytest.param(
         ("zookeeper-3.9", "kavka"),

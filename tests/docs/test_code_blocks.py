@@ -134,13 +134,19 @@ class Page:
         return done.stdout
 
 
+_LONG = {"docs/how-to/lake.md"}
+"""Pages whose steps the tutorial of the lake, `tests/lake` and `tests/spark/test_lake.py` take in `make test`."""
+
+
 def _pages() -> Iterator[object]:
     for page, found in RUN.items():
         needs_spark = any(
             "pyspark" in block.text or "kavka pipelines" in block.text for block in found
         )
+        name = str(page.relative_to(ROOT))
         marks = [pytest.mark.spark] if needs_spark else [pytest.mark.compat]
-        yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+        marks += [pytest.mark.long] if name in _LONG else []
+        yield pytest.param(page, id=name, marks=marks)
 
 
 @pytest.mark.timeout(300)

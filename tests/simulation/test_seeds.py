@@ -17,10 +17,10 @@ from kavka.simulation.marks import BROKER_MARKS, CLUSTER_MARKS, STORAGE_MARKS, M
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
-BROKER_SEEDS = range(100)
+BROKER_SEEDS = range(60)
 FIRST_CLUSTER_SEED = 200
-CLUSTER_SEEDS = range(FIRST_CLUSTER_SEED, FIRST_CLUSTER_SEED + 20)
-STORAGE_SEEDS = range(200)
+CLUSTER_SEEDS = range(FIRST_CLUSTER_SEED, FIRST_CLUSTER_SEED + 12)
+STORAGE_SEEDS = range(120)
 SEEDS_AT_ONCE, MAX_SEEDS = 60, 600
 """With marks: seeds are played until each situation was met, the rarest in one of a hundred seeds."""
 
@@ -101,8 +101,8 @@ def test_cluster_seeds_that_once_failed(seed: int) -> None:
 
 
 def test_cluster_run_is_the_same_in_processes_with_other_hash_seeds() -> None:
-    digests = {digests_in_a_process([2, 16], Kind.CLUSTER, hash_seed) for hash_seed in ("0", "1")}
-    assert digests == {f"{[play(seed, Kind.CLUSTER).trace.digest() for seed in (2, 16)]}\n"}
+    digests = {digests_in_a_process([2], Kind.CLUSTER, hash_seed) for hash_seed in ("0", "1")}
+    assert digests == {f"{[play(2, Kind.CLUSTER).trace.digest()]}\n"}
 
 
 @pytest.mark.parametrize(

@@ -21,19 +21,28 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 300
+_ON_BOTH_BROKERS = {
+    "test_each_reads_what_the_others_sink_wrote",
+    "test_streams_have_the_rows_and_the_offsets_of_sparks_source",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Set a timeout that has room for the start of a session, which takes 100 s beside a few busy programs.
 
     A timeout in a call of the JVM fails all later tests of the session as well: each takes the answer to the call
-    before. Leave the exactly-once sink on Apache Kafka's broker to `make long`.
+    before. Leave the exactly-once sink on Apache Kafka's broker to `make long`, and of the connector on it all but a
+    source and a sink.
     """
     for item in items:
         if item.path.parent == _HERE and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if item.path.name == "test_exactly_once.py" and parameters.get("any_broker") == "apache":
+        is_second = item.path.name == "test_exactly_once.py" or (
+            item.path.name == "test_connector.py"
+            and getattr(item, "originalname", "") not in _ON_BOTH_BROKERS
+        )
+        if is_second and parameters.get("any_broker") == "apache":
             item.add_marker(pytest.mark.long)
 
 

@@ -204,7 +204,7 @@ def test_ranges_become_the_tasks_of_sparks_calculator(spark: SparkSession) -> No
     theirs = jvm.org.apache.spark.sql.kafka010
     sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
     rng = random.Random(13)
-    for _ in range(300):
+    for _ in range(100):
         ranges = [
             OffsetRange("t", number, start, start + rng.choice([0, 1, 5, 50, 1000]))
             for number in range(rng.randint(1, 5))

@@ -1,4 +1,4 @@
-"""An exactly-once query whose driver, workers and broker are killed at random: KAVKA_SPARK_KILLS times (4).
+"""An exactly-once query whose driver, workers and broker are killed at random: KAVKA_SPARK_KILLS times (2).
 
 `make chaos-spark KILLS=100` is the long run. KAVKA_SPARK_SEED repeats the choice of victims and pauses.
 """
@@ -27,7 +27,7 @@ from support.spark.killing import (
 )
 from support.spark.topic_filling import make_topic_at
 
-KILLS = int(os.environ.get("KAVKA_SPARK_KILLS", "4"))
+KILLS = int(os.environ.get("KAVKA_SPARK_KILLS", "2"))
 SEED = int(os.environ.get("KAVKA_SPARK_SEED", str(random.SystemRandom().randrange(2**32))))
 SECONDS_FOR_EACH = 120
 

@@ -125,6 +125,21 @@ def test_a_signal_ends_it(place: Place, words: tuple[str, ...], number: signal.S
     assert (process.returncode, stderr) == (130, "")
 
 
+def test_a_statement_that_follows_ends_with_the_reader_of_its_pipe(place: Place) -> None:
+    """No record comes after those that `head -1` has read."""
+    statement = ["select n from visits where n = 7", "--follow", "--from-beginning"]
+    command = [*KAVKA, *statement, "--output", "json", "--bootstrap-server", place.bootstrap]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == '{"n":7}\n'
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(30) == 0
+
+
 def test_a_missing_extra_is_named(place: Place, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

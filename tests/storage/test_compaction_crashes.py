@@ -28,6 +28,8 @@ CONFIG = LogConfig(
 )
 TP = TopicPartition("t", 0)
 BATCHES = 22
+STEP = 8
+"""Each test tries one of so many changes: two in `make test`, all of them in `make long`."""
 
 
 async def _open(
@@ -102,15 +104,19 @@ def _live(writes: int, *, loses_power: bool) -> tuple[Written, dict[int, Record]
     [
         pytest.param(False, 0, id="killed"),
         pytest.param(True, 1, id="power lost"),
-        pytest.param(False, 2, id="killed, the other half", marks=pytest.mark.long),
-        pytest.param(True, 3, id="power lost, the other half", marks=pytest.mark.long),
+        *(
+            pytest.param(loses_power, first, id=f"{end}, from {first} on", marks=pytest.mark.long)
+            for loses_power, end in ((False, "killed"), (True, "power lost"))
+            for first in range(STEP)
+            if first != int(loses_power)
+        ),
     ],
 )
 def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(
     loses_power: bool, first: int
 ) -> None:
     changed = set()
-    writes = first  # every fourth change each way, so that all together meet each
+    writes = first
     ended = False
     while not ended:
         written, found, names, ended = _live(writes, loses_power=loses_power)
@@ -119,7 +125,7 @@ def test_whatever_change_of_the_disk_was_the_last_nothing_that_counts_is_lost(
         assert least.items() <= found.items() <= committed.items(), f"after {writes} writes"
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
         changed.add(len(found))
-        writes += 4
+        writes += STEP
     assert writes > 30
     # Some ended before the first segment was replaced, some in between, some after the last one.
     assert {len(committed), len(least)} <= changed

@@ -15,6 +15,7 @@ from kavka.client.blocking import Consumer, Producer
 from kavka.errors import KafkaError
 from kavka.testing import Cluster, StartCluster, Topic
 from kavka.testing.secured import SecurityOptions
+from kavka.testing.waiting import NotInTime
 
 
 @pytest.fixture(scope="module", params=["PLAINTEXT", "SASL_SSL"])
@@ -188,6 +189,101 @@ def test_what_a_fault_cannot_be_is_refused(broker: Cluster, topic: Topic) -> Non
         broker.cut(1, 2)
     with pytest.raises(RuntimeError, match="broker 1 runs already"):
         broker.start()
+
+
+@pytest.mark.parametrize(
+    ("api", "code", "which", "message"),
+    [
+        ("Produce", None, {}, "None is no error code: give its name or its number"),
+        ("Produce", True, {}, "True is no error code"),
+        (0, "UNKNOWN_SERVER_ERROR", {}, "0 is no name of an API"),
+        ("Produce", "UNKNOWN_SERVER_ERROR", {"times": "2"}, "times='2': give a whole number"),
+        ("Produce", "UNKNOWN_SERVER_ERROR", {"times": 0}, "times=0: give a number from 1 on"),
+        ("Produce", "UNKNOWN_SERVER_ERROR", {"after": -1}, "after=-1: give a number from 0 on"),
+        ("Produce", "UNKNOWN_SERVER_ERROR", {"broker": "1"}, r"there is no broker '1', only \[1\]"),
+    ],
+)
+def test_a_fault_of_wrong_values_is_refused_where_it_is_put_in(
+    broker: Cluster, api: Any, code: Any, which: Any, message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        broker.fail(api, code, **which)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan")])
+def test_a_delay_is_a_time_that_ends(broker: Cluster, seconds: float) -> None:
+    with pytest.raises(ValueError, match="give a number from 0 on; `hang` answers never"):
+        broker.delay("Produce", seconds)
+
+
+def test_a_network_is_slow_by_numbers(broker: Cluster) -> None:
+    for wrong in ({}, {"latency_s": -1}, {"latency_s": float("inf")}, {"bytes_per_second": "x"}):
+        with pytest.raises(ValueError, match="above 0|could not convert string to float: 'x'"):
+            broker.slow_network(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"brokers": "2"}, "brokers='2': give a whole number"),
+        ({"settings": "a=b"}, "settings='a=b': give names and values, as in {'name': 'value'}"),
+        ({"users": ["app"]}, r"users=\['app'\]: give names and values"),
+        ({"users": {"app": 1}}, "users={'app': 1}: names and passwords are texts"),
+        ({"tls": "yes"}, "tls='yes': give True or False"),
+        (
+            {"settings": {"min.insync.replica": 2}},
+            "no setting min.insync.replica; did you mean min.insync.replicas?",
+        ),
+    ],
+)
+def test_arguments_of_wrong_types_are_refused(
+    kavka_start: StartCluster, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        kavka_start(**options)
+
+
+def test_a_wait_for_what_is_no_number_and_no_function_is_refused(topic: Topic) -> None:
+    with pytest.raises(TypeError, match=r"wait_for\('tea'\): give a number, or a function of"):
+        topic.wait_for("tea")  # type: ignore[arg-type]
+
+
+def test_what_the_matter_is_with_brokers_is_known(broker: Cluster) -> None:
+    assert broker.troubles() == []
+    broker.pause()
+    assert broker.troubles() == ["broker 1 is paused"]
+    broker.resume()
+    broker.fill_disk().remove()
+    assert broker.troubles() == ["broker 1 has lost its log directory, as its disk was full"]
+    broker.kill()
+    assert broker.troubles() == ["broker 1 does not run"]
+
+
+def test_one_value_is_not_taken_for_many(topic: Topic) -> None:
+    with pytest.raises(TypeError, match="'tea' is one value: `send` writes it"):
+        topic.send_many("tea")
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+        topic.send_many([("key", "value", "header")])  # type: ignore[list-item]
+    assert topic.records() == []
+
+
+def test_a_topic_that_does_not_exist_is_not_read_to_its_end(broker: Cluster) -> None:
+    missing = broker.existing_topic(broker.unique("missing"))
+    with pytest.raises(NotInTime, match=r"to its end: committed {}, ends {}"):
+        missing.wait_until_read("g", timeout_s=0)
+
+
+def test_a_group_without_members_is_waited_for(broker: Cluster) -> None:
+    broker.wait_for_group(broker.unique("g"), 0)
+    with pytest.raises(TypeError, match="members='1': give a whole number"):
+        broker.wait_for_group("g", "1")  # type: ignore[arg-type]
+
+
+def test_a_closed_cluster_says_so(kavka_start: StartCluster) -> None:
+    with kavka_start() as cluster:
+        topic = cluster.topic("t")
+    with pytest.raises(RuntimeError, match="the cluster is closed: its `with` or its test has"):
+        topic.records()
 
 
 @pytest.mark.parametrize(

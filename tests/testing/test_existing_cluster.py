@@ -83,7 +83,7 @@ def test_tests_run_unchanged_and_leave_what_others_have(
     ]
     for reason in reasons:
         assert reason + end in result.stdout.str()
-    result.stdout.fnmatch_lines(["test-fails-* has 1 records, the last ones:"])
+    result.stdout.fnmatch_lines(["test-fails-* has 1 record, the last ones:"])
     assert kavka_broker.helper("topics") == [theirs.name]
     assert theirs.values() == [b"kept"]
     groups = kavka_broker.helper("group", "billing")

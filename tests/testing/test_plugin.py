@@ -135,7 +135,7 @@ def test_the_report_of_a_failure_shows_topics_and_log_and_data_are_kept(
         [
             "E  *NotInTime: waited 0 s for 2 records in orders-*",
             "*- Kafka topics of the test -*",
-            "orders-* has 1 records, the last ones:",
+            "orders-* has 1 record, the last ones:",
             "  orders-*-0@0 key=b'k' value=b'tea'",
             "*- Kafka brokers' log of the test -*",
             "... (* lines before, in *brokers.log)",
@@ -205,6 +205,39 @@ def test_arguments_of_a_cluster_that_there_are_not_are_refused(pytester: pytest.
         "kavka_start: no argument 'folder'; these are: brokers, settings, users, *",
     ):
         result.stdout.fnmatch_lines([f"E  *TypeError: {words}"])
+
+
+def test_a_report_shows_the_line_of_the_test_and_waits_for_no_broker_that_cannot_answer(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from kavka.client.blocking import Producer
+
+        def test_on_a_full_disk(kavka_broker, kavka_topic):
+            kavka_broker.fill_disk()
+            quick = {"delivery.timeout.ms": 400, "request.timeout.ms": 300, "linger.ms": 0}
+            with Producer({**kavka_broker.client_settings("kavka"), **quick}) as producer:
+                producer.send(kavka_topic.name, b"a")
+
+        def test_with_a_mistake(kavka_broker, kavka_topic):
+            kavka_broker.pause()
+            kavka_broker.delay("Produced", 1)
+        """
+    )
+    result = pytester.runpytest(*ALONE)
+    result.assert_outcomes(failed=2)
+    lines = [
+        "the topics are not read: broker 1 has lost its log directory, as its disk was full",
+        '>*kavka_broker.delay("Produced", 1)',
+        "E * ValueError: 'Produced' is no API; did you mean Produce[?]",
+        "the topics are not read: broker 1 is paused",
+    ]
+    result.stdout.fnmatch_lines(lines)
+    shown = result.stdout.str()
+    assert "host_process.py" not in shown
+    assert shown.count("failed log directory not reported yet") == 1, "each reason once"
 
 
 @pytest.mark.slow

@@ -79,6 +79,8 @@ def test_names_of_apis_are_kafkas() -> None:
     assert api_named("offset_commit") is ApiKey.OFFSET_COMMIT
     with pytest.raises(ValueError, match=r"'Write' is no API; these are: Produce, Fetch, "):
         api_named("Write")
+    with pytest.raises(ValueError, match=r"'Prodce' is no API; did you mean Produce\?"):
+        api_named("Prodce")
 
 
 def test_codes_are_names_or_numbers() -> None:
@@ -87,6 +89,8 @@ def test_codes_are_names_or_numbers() -> None:
     for wrong in ("BROKEN", 9999, "NONE", 0):
         with pytest.raises(ValueError, match=r"no error"):
             code_named(wrong, ApiKey.PRODUCE)
+    with pytest.raises(ValueError, match=r"did you mean NOT_LEADER_OR_FOLLOWER\?"):
+        code_named("not_leader_or_follower", ApiKey.PRODUCE)
 
 
 def test_topics_may_be_named_by_id() -> None:

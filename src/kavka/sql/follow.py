@@ -7,7 +7,7 @@ from one record: for filters and projections of one topic. A statement that is n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kavka.client.blocking import Consumer
@@ -104,9 +104,9 @@ class Follower:
         """Close the consumer."""
         self._consumer.close()
 
-    def pieces(self) -> Iterator[Rows]:
-        """Yield the result for each piece of the topic. Raise SqlError, KafkaError, OSError."""
-        while True:
+    def pieces(self, is_over: Callable[[], bool] = lambda: False) -> Iterator[Rows]:
+        """Yield the result for each piece of the topic, until `is_over`. Raise SqlError, KafkaError, OSError."""
+        while not is_over():
             self._add_new_partitions()
             fetched = self._consumer.poll(_POLL_MS, max_records=_POLL_RECORDS)
             feed = [(batches.topic_partition, batches.columns()) for batches in fetched]

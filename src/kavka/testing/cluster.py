@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 from kavka.testing.fault import Fault
 from kavka.testing.host_process import HostProcess
 from kavka.testing.topic import Topic, Transaction
-from kavka.testing.waiting import wait_for
+from kavka.testing.waiting import require_number, wait_for
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 T = TypeVar("T")
 
 _METADATA_GAPS = ("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE")
@@ -66,6 +68,7 @@ class Cluster:
         certificates of an authority that exists for this cluster; `client_certificates`: clients need one too.
         `authorization`: clients may do what `allow` allows. Raise ValueError.
         """
+        _require_types(settings, security)
         self._begin(host)
         facts = host.call(
             self._number,
@@ -101,6 +104,8 @@ class Cluster:
         self.is_closed = False
 
     def _ask(self, method: str, *args: Any, **named: Any) -> Any:
+        if self.is_closed and method != "close":
+            raise RuntimeError("the cluster is closed: its `with` or its test has ended")
         return self._host.call(self._number, method, *args, **named)
 
     def _change(self, method: str, *args: Any, **named: Any) -> Any:
@@ -140,6 +145,7 @@ class Cluster:
 
         Raise kavka.errors.KafkaError.
         """
+        require_number("partitions", partitions, least=-1)
         full = name if exact else self.unique(name)
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self.helper("create_topic", full, partitions, replication_factor, texts)
@@ -165,9 +171,11 @@ class Cluster:
         return state, members
 
     def wait_for_group(self, group: str, members: int = 1, *, timeout_s: float = 10.0) -> None:
-        """Wait until a group is stable with so many members."""
+        """Wait until a group is stable with so many members, or with 0, has none."""
+        require_number("members", members, least=0)
+        states = ("Stable",) if members else ("Empty", "Dead")
         self.wait_for(
-            lambda: self.group_state(group) == ("Stable", members),
+            lambda: self.group_state(group) in [(state, members) for state in states],
             lambda: f"{members} members in group {group}, which is {self.group_state(group)}",
             timeout_s=timeout_s,
         )
@@ -253,7 +261,10 @@ class Cluster:
 
         `which`, here and below, chooses among them: see `Which`.
         """
-        return self._fault("delay", api, which, delay_s=float(seconds))
+        delay_s = float(seconds)
+        if not 0 <= delay_s < math.inf:
+            raise ValueError(f"seconds={seconds}: give a number from 0 on; `hang` answers never")
+        return self._fault("delay", api, which, delay_s=delay_s)
 
     def fail(self, api: str, code: str | int, **which: Unpack[Which]) -> Fault:
         """Answer requests with an error code, by Kafka's name or number; the broker does not get them."""
@@ -282,10 +293,13 @@ class Cluster:
         if unknown:
             known = ", ".join(Which.__annotations__)
             raise TypeError(f"{kind}: {unknown[0]!r} chooses no requests; these do: {known}")
+        times, after = which.get("times"), which.get("after", 0)
+        if times is not None:
+            require_number("times", times, least=1)
+        require_number("after", after, least=0)
         self._fault_count += 1
         number = self._fault_count
-        options |= {name: which.get(name) for name in ("times", "client_id")}
-        options["after"] = which.get("after", 0)
+        options |= {"times": times, "after": after, "client_id": which.get("client_id")}
         options["named"] = {
             name: str(which[name])
             for name in ("topic", "group", "transactional_id")
@@ -324,16 +338,10 @@ class Cluster:
         broker: int | None = None,
     ) -> Fault:
         """Delay each direction between clients and brokers, and limit each connection's bytes."""
-        if latency_s <= 0 and bytes_per_second <= 0:
+        latency, rate = float(latency_s), float(bytes_per_second)
+        if not (0 <= latency < math.inf and 0 <= rate < math.inf and latency + rate > 0):
             raise ValueError("say latency_s= or bytes_per_second=, above 0")
-        return self._state_fault(
-            "slow network",
-            "slow",
-            broker,
-            float(latency_s),
-            float(bytes_per_second),
-            back=(0.0, 0.0),
-        )
+        return self._state_fault("slow network", "slow", broker, latency, rate, back=(0.0, 0.0))
 
     def fill_disk(self, *, broker: int | None = None) -> Fault:
         """Let writes to a broker's disk fail with ENOSPC.
@@ -413,6 +421,10 @@ class Cluster:
         """The brokers that are alive, paused ones included."""
         return [number for number in self.numbers if number in self._ask("running_brokers")]
 
+    def troubles(self) -> list[str]:
+        """Return why topics cannot be read: brokers that are dead, or paused, or have lost their disk."""
+        return list(self._ask("troubles"))
+
     def until(self, condition: Callable[[], T], timeout_s: float = 20) -> T:
         """Wait until something holds; as `wait_for`, with more time."""
         return wait_for(condition, timeout_s=timeout_s)
@@ -453,6 +465,18 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
+
+
+def _require_types(settings: object, security: Mapping[str, object]) -> None:
+    for name, value in {"settings": settings, "users": security.get("users")}.items():
+        if not isinstance(value, Mapping | None):
+            raise TypeError(f"{name}={value!r}: give names and values, as in {{'name': 'value'}}")
+    for name in ("tls", "client_certificates", "authorization"):
+        if not isinstance(security.get(name, False), bool):
+            raise TypeError(f"{name}={security[name]!r}: give True or False")
+    for user, password in dict(security.get("users") or {}).items():
+        if not isinstance(user, str) or not isinstance(password, str):
+            raise TypeError(f"users={{{user!r}: {password!r}}}: names and passwords are texts")
 
 
 def _text(value: object) -> str:

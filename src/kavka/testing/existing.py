@@ -91,6 +91,10 @@ class ExistingCluster(Cluster):
     def heal(self) -> None:
         """Do nothing: nothing was cut."""
 
+    def troubles(self) -> list[str]:
+        """Return nothing: the topics can be asked for."""
+        return []
+
     @property
     def running(self) -> list[int]:
         """All brokers that were there at the beginning."""

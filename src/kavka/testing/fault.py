@@ -8,6 +8,9 @@ from typing import Self
 from kavka.testing.waiting import wait_for
 
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
+
+
 class Fault:
     """In force until `remove`, the end of its `with` block, or the end of the test."""
 

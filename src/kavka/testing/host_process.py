@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _PROGRAM = "from kavka.testing.host import main; main()"
+__tracebackhide__ = True  # pytest shows the line of the test that called
 _END_S = 20
 _hosts: weakref.WeakSet[HostProcess] = weakref.WeakSet()
 

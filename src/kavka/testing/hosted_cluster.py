@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kavka.ids import TopicPartition
+from kavka.settings.broker import BROKER_SETTINGS
+from kavka.settings.dynamic import base_name
 from kavka.testing.client_link import ClientLinks
 from kavka.testing.hosted_clients import HostedClients
 from kavka.testing.local_cluster import REGISTRY, LocalCluster, Member
@@ -26,6 +28,7 @@ from kavka.testing.request_faults import (
     names_some,
 )
 from kavka.testing.secured import Secured, SecurityOptions
+from kavka.testing.waiting import require_number
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,7 @@ class HostedCluster(LocalCluster):
         own = sorted(_OURS.intersection(given))
         if own:
             raise ValueError(f"{', '.join(own)}: the fixture sets this itself; leave it out")
+        _require_names(given)
         self._has_registry = has_registry
         self._reserved = {number: (ReservedPort(), ReservedPort()) for number in _numbers(brokers)}
         self._client_links = {number: ClientLinks(number) for number in self._reserved}
@@ -150,7 +154,7 @@ class HostedCluster(LocalCluster):
 
     def _require_number(self, number: int) -> None:
         if number not in self._client_links:
-            raise ValueError(f"there is no broker {number}, only {self.numbers}")
+            raise ValueError(f"there is no broker {number!r}, only {self.numbers}")
 
     def stop(self, number: int) -> None:
         """Stop a broker in order."""
@@ -200,9 +204,8 @@ class HostedCluster(LocalCluster):
     ) -> None:
         """Add a fault to one broker or to all. Raise ValueError."""
         key, what = api_named(api), FaultKind(kind)
-        code = options.pop("code", None)
-        if code is not None:
-            options["code"] = code_named(code, key)
+        if "code" in options:
+            options["code"] = code_named(options["code"], key)
         for name in options["named"]:
             if not names_some(name, key):
                 raise ValueError(f"{name}=: requests of {api} name none")
@@ -309,6 +312,19 @@ class HostedCluster(LocalCluster):
             self.kill(number)
         self.start(number)
 
+    def troubles(self) -> list[str]:
+        """Return what is the matter with brokers that cannot be asked for records."""
+        found = []
+        for number in self.numbers:
+            member = self._members.get(number)
+            if member is None:
+                found.append(f"broker {number} does not run")
+            elif member.is_paused:
+                found.append(f"broker {number} is paused")
+            elif member.disk.was_full:
+                found.append(f"broker {number} has lost its log directory, as its disk was full")
+        return found
+
     def known_leaders(self, topic: str, partitions: int) -> bool:
         """Return whether every running broker knows the leaders of a topic."""
         for number, member in self._members.items():
@@ -326,7 +342,16 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _require_names(settings: Mapping[str, str]) -> None:
+    """Raise ValueError for what is most likely a mistake in writing; a broker warns of other unknown names."""
+    for name in settings:
+        near = None if base_name(name) in BROKER_SETTINGS else BROKER_SETTINGS.nearest(name)
+        if near:
+            raise ValueError(f"there is no setting {name}; did you mean {near}?")
+
+
 def _numbers(brokers: int) -> range:
-    if not 1 <= brokers <= 100:
+    require_number("brokers", brokers, least=1)
+    if brokers > 100:
         raise ValueError(f"brokers={brokers}: a cluster has from 1 to 100 brokers")
     return range(1, brokers + 1)

@@ -194,7 +194,9 @@ class Runtime:
         from kavka.testing.cluster import Cluster
 
         path = self.directory / folder if folder else self._new_directory()
-        settings = {**self.options.settings, **(options.pop("settings", None) or {})}
+        settings = options.pop("settings", None) or {}
+        if isinstance(settings, Mapping):  # else the cluster refuses it
+            settings = {**self.options.settings, **settings}
         try:
             cluster = Cluster(self.host, path, settings=settings, **options)
         except BlockingIOError as error:

@@ -28,8 +28,11 @@ def sections(
 
 def _topics(cluster: Cluster) -> list[str]:
     try:
-        if cluster.is_closed or cluster.running != cluster.numbers:
+        if cluster.is_closed or not cluster.topics:
             return []
+        troubles = cluster.troubles()
+        if troubles:
+            return [f"the topics are not read: {', '.join(troubles)}"]
         return [describe(topic) for topic in list(cluster.topics.values())[-_MAX_TOPICS:]]
     except Exception as error:  # noqa: BLE001 - the report is about the test's failure, not about this one
         return [f"the topics cannot be read: {error}"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
@@ -111,22 +112,30 @@ class RequestFaults:
 
 
 def api_named(name: str) -> ApiKey:
-    """Return the API that Kafka calls `name`, as in Produce or OffsetCommit. Raise ValueError."""
+    """Return the API that Kafka calls `name`, as in Produce or OffsetCommit. Raise ValueError or TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of an API; they are texts, as in 'Produce'")
     wanted = name.replace("_", "").lower()
     keys = [ApiKey(key) for key in APIS]
     for key in keys:
         if key.name.replace("_", "").lower() == wanted:
             return key
-    names = ", ".join("".join(map(str.capitalize, key.name.split("_"))) for key in keys)
-    raise ValueError(f"{name!r} is no API; these are: {names}")
+    names = ["".join(map(str.capitalize, key.name.split("_"))) for key in keys]
+    near = get_close_matches(name, names, 1)
+    which = f"did you mean {near[0]}?" if near else f"these are: {', '.join(names)}"
+    raise ValueError(f"{name!r} is no API; {which}")
 
 
 def code_named(code: str | int, key: ApiKey) -> ErrorCode:
-    """Return an error code for responses of an API, by name or number. Raise ValueError."""
+    """Return an error code for responses of an API, by name or number. Raise ValueError or TypeError."""
+    if not isinstance(code, str | int) or isinstance(code, bool):
+        raise TypeError(f"{code!r} is no error code: give its name or its number")
     try:
         found = ErrorCode[code] if isinstance(code, str) else _CODES[code]
     except KeyError:
-        raise ValueError(f"{code!r} is no error code; see kavka.errors.ErrorCode") from None
+        near = get_close_matches(str(code).upper(), ErrorCode.__members__, 1)
+        which = f"did you mean {near[0]}?" if near else "see kavka.errors.ErrorCode"
+        raise ValueError(f"{code!r} is no error code; {which}") from None
     if found is ErrorCode.NONE:
         raise ValueError("NONE is no error")
     if not can_be_refused(key):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kavka.testing.waiting import NotInTime, wait_for
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 _SHOWN = 10
 _SHOWN_BYTES = 60
 
@@ -95,9 +96,9 @@ class Topic:
 
     def send_many(self, values: Iterable[Text | tuple[Text, Text]]) -> list[int]:
         """Write values, or (key, value) pairs, in order; return their offsets."""
-        rows = [
-            row_of(each[1], each[0]) if isinstance(each, tuple) else row_of(each) for each in values
-        ]
+        if isinstance(values, str | bytes):
+            raise TypeError(f"{values!r} is one value: `send` writes it, `send_many` takes a list")
+        rows = [_row_of_pair(*each) if isinstance(each, tuple) else row_of(each) for each in values]
         return [offset for _, offset in self._cluster.helper("send", self.name, rows)]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -137,8 +138,12 @@ class Topic:
 
     def lag(self, group: str) -> int:
         """Return how many offsets a group has not committed yet, over all partitions."""
+        return sum(self._lags(group).values())
+
+    def _lags(self, group: str) -> dict[int, int]:
+        """Return the lag in each partition; empty without a topic."""
         committed = self.committed(group)
-        return sum(end - committed.get(index, 0) for index, end in self.end_offsets().items())
+        return {index: end - committed.get(index, 0) for index, end in self.end_offsets().items()}
 
     def wait_for(
         self,
@@ -151,13 +156,15 @@ class Topic:
 
         More records than the number are returned too. Raise NotInTime, which shows the last records that are there.
         """
+        if not isinstance(wanted, int) and not callable(wanted):
+            raise TypeError(f"wait_for({wanted!r}): give a number, or a function of the records")
         found: list[Record] = []
 
         def is_there() -> Any:
             found[:] = self.records(committed=committed)
             return len(found) >= wanted if isinstance(wanted, int) else wanted(found)
 
-        what = f"{wanted} records" if isinstance(wanted, int) else _name_of(wanted)
+        what = _counted(wanted) if isinstance(wanted, int) else _name_of(wanted)
         try:
             wait_for(is_there, f"{what} in {self.name}", timeout_s=timeout_s, poll_s=0.02)
         except NotInTime as error:
@@ -165,10 +172,11 @@ class Topic:
         return found
 
     def wait_until_read(self, group: str, *, timeout_s: float = 10.0) -> None:
-        """Wait until a group has committed the end of each partition."""
+        """Wait until the topic exists and a group has committed the end of each partition."""
 
         def is_read() -> bool:
-            return self.lag(group) == 0
+            lags = self._lags(group)
+            return bool(lags) and not any(lags.values())
 
         def message() -> str:
             return (
@@ -255,6 +263,10 @@ def row_of(
     }
 
 
+def _row_of_pair(key: Text, value: Text) -> dict[str, Any]:
+    return row_of(value, key)
+
+
 def _bytes(text: Any) -> bytes | None:
     if text is None or isinstance(text, bytes):
         return text
@@ -272,9 +284,13 @@ def _name_of(function: Any) -> str:
     return "records as wanted" if name in ("", "<lambda>") else name
 
 
+def _counted(number: int) -> str:
+    return "1 record" if number == 1 else f"{number} records"
+
+
 def _table(name: str, records: Sequence[Record]) -> str:
     """Show the last records of a topic."""
-    lines = [f"{name} has {len(records)} records" + (", the last ones:" if records else "")]
+    lines = [f"{name} has {_counted(len(records))}" + (", the last ones:" if records else "")]
     return "\n".join(lines + [f"  {record}" for record in records[-_SHOWN:]])
 
 

@@ -8,11 +8,20 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+__tracebackhide__ = True  # pytest shows the line of the test that called
 _POLL_S = 0.01
 
 
 class NotInTime(AssertionError, TimeoutError):
     """A test waited in vain, and fails."""
+
+
+def require_number(name: str, value: object, *, least: int) -> None:
+    """Raise TypeError or ValueError for an argument that is no whole number from `least` on."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: give a whole number")
+    if value < least:
+        raise ValueError(f"{name}={value}: give a number from {least} on")
 
 
 def wait_for(

@@ -154,11 +154,14 @@ class Controller:
 
     async def _write_log_dir_event(self) -> None:
         data = znodes.encode_log_dir_event(self._context.broker_id)
+        logged = ""  # a registry on the full disk refuses for long
         while True:
             try:
                 await self._context.registry.create(znodes.LOG_DIR_EVENT, data, sequence=True)
             except ConnectionError as error:
-                log.warning("failed log directory not reported yet reason=%s", error)
+                if str(error) != logged:
+                    logged = str(error)
+                    log.warning("failed log directory not reported yet reason=%s", logged)
                 await asyncio.sleep(_RETRY_S)
                 continue
             return

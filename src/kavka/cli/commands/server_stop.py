@@ -51,12 +51,19 @@ def _stop_one(broker_id: int) -> int:
     processes = {process: _broker_id(process) for process in processes_of(b"server-start")}
     found = [process for process, known in processes.items() if known == broker_id]
     if not found:
-        others = sorted(known for known in processes.values() if known is not None)
-        running = f"; brokers {', '.join(map(str, others))} run" if others else ""
-        print(f"No kafka server with broker.id {broker_id} to stop{running}", file=sys.stderr)
+        others = sorted({known for known in processes.values() if known is not None})
+        print(
+            f"No kafka server with broker.id {broker_id} to stop{_running(others)}", file=sys.stderr
+        )
         return 1
     stop(found)
     return 0
+
+
+def _running(others: list[int]) -> str:
+    if len(others) == 1:
+        return f"; broker {others[0]} runs"
+    return f"; brokers {', '.join(map(str, others))} run" if others else ""
 
 
 def _broker_id(process: int) -> int | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kavka.cli.arguments.client_properties import read_properties
 from kavka.cli.arguments.options import BadValue
 from kavka.cli.arguments.tool_parser import ToolParser
+from kavka.cli.text.standard_streams import is_reader_gone
 from kavka.client.config import CONSUMER
 from kavka.client.setting_names import effective_settings
 from kavka.errors import KafkaError
@@ -176,7 +177,9 @@ class _Command:
         output = output_to(sink, kind, is_terminal=is_terminal)
         try:
             if self._given.follow:
-                self._follow(statement, output)
+                # `head` ends when it has its lines, and no further record may come.
+                is_over = is_reader_gone if sink is sys.stdout.buffer else _never
+                self._follow(statement, output, is_over)
             else:
                 rows = self._execute(statement)
                 if rows is not None:
@@ -201,7 +204,7 @@ class _Command:
         rows.before_batch = self._hide
         output.write(rows)
 
-    def _follow(self, statement: str, output: Output) -> None:
+    def _follow(self, statement: str, output: Output, is_over: Callable[[], bool]) -> None:
         from kavka.sql.follow import Follower, followed
 
         plan = followed(self._session, statement)
@@ -209,7 +212,7 @@ class _Command:
         try:
             if plan.limit == 0:
                 return
-            for rows in follower.pieces():
+            for rows in follower.pieces(is_over):
                 rows.limit = None if plan.limit is None else plan.limit - output.row_count
                 output.write(rows)
                 if plan.limit is not None and output.row_count >= plan.limit:
@@ -236,6 +239,10 @@ class _Command:
 
 def _nothing() -> None:
     pass
+
+
+def _never() -> bool:
+    return False
 
 
 def _session_options(given: argparse.Namespace) -> SessionOptions:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -107,6 +108,16 @@ def watched_reader(loop: asyncio.AbstractEventLoop, gone: Callable[[], object]) 
         yield
     finally:
         loop.remove_reader(number)
+
+
+def is_reader_gone() -> bool:
+    """Return whether standard output is a pipe whose other end is closed, though nothing was written since."""
+    number = _pipe_number()
+    if number is None:
+        return False
+    pipe = select.poll()
+    pipe.register(number, 0)
+    return any(events & select.POLLERR for _, events in pipe.poll(0))
 
 
 def _pipe_number() -> int | None:
