@@ -56,7 +56,7 @@ NAMES = {
     "pause": "a broker stands still, session of 6 s",
     "many": "1,000 partitions",
 }
-"""What is done, as in the names of the lines."""
+"""Names of the lines, by what is done."""
 _GOAL = 1.0
 _FEW = 3
 DEFAULTS = {

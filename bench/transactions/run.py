@@ -64,7 +64,7 @@ class _Bench:
 
     def run(self, only: str) -> Parts:
         """Warm both brokers up, run the parts whose name matches, and return what they found."""
-        measures = {
+        measures: dict[str, Part] = {
             **{f"cost, {name}": self._cost(name, by) for name, by in _COST.items()},
             **{
                 f"small, {name}, {producers}": self._small(name, by, producers)
