@@ -292,6 +292,7 @@ def differences(
             [*at, *(word.replace("TWIN", twin) for word in rest)] for twin in names
         )
         places = {base: "BASE", str(files): "FILES", broker.bootstrap: "BROKER"}
+        places[str(broker.port)] = "PORT"
         theirs, ours = (
             said(finished, {twin: "TWIN", **places})
             for twin, finished in zip(
