@@ -27,7 +27,7 @@ from kavka_compat.brokers import Broker
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
 
 KNOWN = Path(__file__).with_name("line_by_line_3.9.txt")
-"""What differs from the tools of 3.9, below `==` and why: a call, lines of 3.9 alone (-), lines of ours alone (+)."""
+"""Differences from the tools of 3.9, below `==` and the reason: a call, lines of 3.9 alone (-), of ours alone (+)."""
 CALLS = """
 topics --list
 topics --list --exclude-internal --topic BASE
