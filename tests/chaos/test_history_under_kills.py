@@ -59,6 +59,7 @@ def test_killing_kavka_causes_no_forbidden_anomaly(tmp_path: Path, client: str) 
     assert not verdict.unseen
 
 
+@pytest.mark.long  # in `make test` test_transactions_under_kills does it, with a reader and a member
 def test_killing_kavka_causes_no_anomaly_of_transactions(tmp_path: Path) -> None:
     port = free_port()
     settings = _SETTINGS | {"transaction.state.log.num.partitions": "1"}

@@ -5,7 +5,8 @@ logger's times and names. Not in the table, because they differ on purpose (deci
 (Kafka shows a stack), `--version`, refusals of `kafka-acls` (Kafka prints them on standard output, with a stack), JSON
 that is none (Jackson's words), versions that only one of both clients speaks, calls for which Kafka waits a minute. The
 tools of 3.9 have faults that 4.1's have not, `Topic 'Optional[t]'` and tables without ends of lines among them: ours
-are as 4.1's, and what differs from 3.9's is written down, so that anything else is noticed.
+are as 4.1's, and what differs from 3.9's is written down, so that anything else is noticed, but for the ends of lines
+of its tables, whose rows come in any order.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kavka_compat.brokers import Broker
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.timeout(900)]
 
 KNOWN = Path(__file__).with_name("line_by_line_3.9.txt")
-"""What differs from the tools of 3.9, below `==` and why: a call, lines of 3.9 alone (-), lines of ours alone (+)."""
+"""Differences from the tools of 3.9, below `==` and the reason: a call, lines of 3.9 alone (-), of ours alone (+)."""
 CALLS = """
 topics --list
 topics --list --exclude-internal --topic BASE
@@ -282,6 +283,7 @@ def differences(
 ) -> dict[str, list[str]]:
     """Make the calls of a tool in both ways; return the lines that only Kafka's (-) or ours (+) wrote, by call."""
     kafka = ApacheKafka(release)
+    kafkas = _as_lines if release == "3.9" else _as_it_is
     found = {}
     for call in _by_tool()[tool]:
         _, *rest = call.replace("BASE", base).replace("FILES", str(files)).split()
@@ -292,11 +294,12 @@ def differences(
             [*at, *(word.replace("TWIN", twin) for word in rest)] for twin in names
         )
         places = {base: "BASE", str(files): "FILES", broker.bootstrap: "BROKER"}
+        places[str(broker.port)] = "PORT"
         theirs, ours = (
             said(finished, {twin: "TWIN", **places})
             for twin, finished in zip(
                 names,
-                (kafka.tool(f"kafka-{tool}", *theirs_words), _ours(tool, our_words)),
+                (kafkas(kafka.tool(f"kafka-{tool}", *theirs_words)), _ours(tool, our_words)),
                 strict=True,
             )
         )
@@ -308,11 +311,35 @@ def differences(
     return found
 
 
+def _as_it_is(finished: Finished) -> Finished:
+    return finished
+
+
+def _as_lines(finished: Finished) -> Finished:
+    return Finished(finished.code, with_ends_of_lines(finished.out), finished.err)
+
+
 def _ours(tool: str, words: list[str]) -> Finished:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main([tool, *words])
     return Finished(code, out.getvalue(), err.getvalue())
+
+
+_ONE_LINE = re.compile(
+    r"^(?:GROUP +TOPIC +PARTITION +NEW-OFFSET +|TOPIC +PARTITION +STATUS +)(?=\S)", re.MULTILINE
+)
+_ROW = re.compile(r" +(?=\S+ +\S+ +\d+ +\d+\b)| +(?=\S+ +\d+ +(?:Successful|Error))")
+
+
+def with_ends_of_lines(text: str) -> str:
+    """Give the tables of 3.9's consumer-groups, which are one line, the ends of lines of 4.1's."""
+    lines = []
+    for line in text.splitlines():
+        head = _ONE_LINE.match(line)
+        rows = [] if head is None else map(str.strip, _ROW.split(" " + line[head.end() :]))
+        lines += [line] if head is None else [head[0], *rows]
+    return "\n".join(lines)
 
 
 _JAVAS = re.compile(

@@ -19,7 +19,7 @@ from kavka.core.znodes import Check, Create, Delete, Event, EventType, SetData, 
 from kavka.registry.interface import RegistryRefused
 from kavka.registry.zookeeper import ZooKeeperRegistry, ZooKeeperUnreachable
 from kavka.wire.zookeeper.messages import Acl, ClientInfo
-from kavka_compat.zookeeper import RELEASES, Ensemble, run_ensemble
+from kavka_compat.zookeeper import Ensemble, run_ensemble
 from support.waiting import until
 
 pytestmark = pytest.mark.compat
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.compat
 SESSION_MS = 2000
 
 
-@pytest.fixture(scope="module", params=RELEASES)
+@pytest.fixture(scope="module", params=["3.8", pytest.param("3.9", marks=pytest.mark.long)])
 def zookeeper(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ensemble]:

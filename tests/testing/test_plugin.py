@@ -218,6 +218,7 @@ def test_a_report_shows_the_line_of_the_test_and_waits_for_no_broker_that_cannot
         def test_on_a_full_disk(kavka_broker, kavka_topic):
             kavka_broker.fill_disk()
             quick = {"delivery.timeout.ms": 400, "request.timeout.ms": 300, "linger.ms": 0}
+            quick["enable.idempotence"] = False
             with Producer({**kavka_broker.client_settings("kavka"), **quick}) as producer:
                 producer.send(kavka_topic.name, b"a")
 
@@ -226,7 +227,7 @@ def test_a_report_shows_the_line_of_the_test_and_waits_for_no_broker_that_cannot
             kavka_broker.delay("Produced", 1)
         """
     )
-    result = pytester.runpytest(*ALONE)
+    result = pytester.runpytest(*ALONE, "--kavka-log-lines=200")
     result.assert_outcomes(failed=2)
     lines = [
         "the topics are not read: broker 1 has lost its log directory, as its disk was full",

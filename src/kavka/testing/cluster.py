@@ -468,13 +468,14 @@ class Cluster:
 
 
 def _require_types(settings: object, security: Mapping[str, object]) -> None:
-    for name, value in {"settings": settings, "users": security.get("users")}.items():
+    users: Any = security.get("users")
+    for name, value in {"settings": settings, "users": users}.items():
         if not isinstance(value, Mapping | None):
             raise TypeError(f"{name}={value!r}: give names and values, as in {{'name': 'value'}}")
     for name in ("tls", "client_certificates", "authorization"):
         if not isinstance(security.get(name, False), bool):
             raise TypeError(f"{name}={security[name]!r}: give True or False")
-    for user, password in dict(security.get("users") or {}).items():
+    for user, password in (users or {}).items():
         if not isinstance(user, str) or not isinstance(password, str):
             raise TypeError(f"users={{{user!r}: {password!r}}}: names and passwords are texts")
 

@@ -7,7 +7,6 @@ from typing import Self
 
 from kavka.testing.waiting import wait_for
 
-
 __tracebackhide__ = True  # pytest shows the line of the test that called
 
 
