@@ -38,10 +38,13 @@ class FrameMemory:
             return memoryview(_map(size))
         rounded = -(-size // _ROUNDED_BYTES) * _ROUNDED_BYTES
         try:
-            # The smallest that will do: a large one is for large frames.
+            # The smallest that will do: a large one is for large frames. Of those the one that was tried longest ago.
             fitting = [kept for kept in self._maps if size <= len(kept) <= _MOST_TIMES * rounded]
             for kept in sorted(fitting, key=len):
-                if _is_unused(kept):
+                is_unused = _is_unused(kept)
+                self._maps.remove(kept)
+                self._maps.append(kept)
+                if is_unused:
                     return memoryview(kept)[:size]
             made = _map(rounded)
             self._keep(made)
@@ -50,7 +53,7 @@ class FrameMemory:
             self._lock.release()
 
     def _keep(self, made: mmap.mmap) -> None:
-        """Keep memory, and forget the oldest where that is too much; its views stay valid."""
+        """Keep memory, and forget what was tried longest ago where that is too much; its views stay valid."""
         self._maps.append(made)
         self._bytes += len(made)
         while self._bytes > self._kept_bytes:

@@ -97,7 +97,7 @@ class CallbackReceiver:
     def _run(self, result: Any, error: Exception | None) -> None:
         try:
             self._call(result, error)
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001  the loop's handler has it, as of any callback
             self._loop.call_exception_handler(
                 {"message": "the callback of a response failed", "exception": failure}
             )
