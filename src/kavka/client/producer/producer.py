@@ -13,7 +13,6 @@ from kavka.client.arguments import timeout_s
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
-from kavka.client.metadata import TopicMetadata
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import until_closed
@@ -330,10 +329,14 @@ class Producer(Client):
             self._transaction.require_open()
 
     @until_closed
-    async def partitions_for(self, topic: str) -> TopicMetadata:
-        """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError.
+
+        `Admin.describe_topics` tells more of them.
+        """
         self._require_open()
-        return await self._cluster.topic(topic, self._max_block_ms)
+        metadata = await self._cluster.topic(topic, self._max_block_ms)
+        return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
     def append(
         self, topic: str, value: Any = None, key: Any = None, **options: Unpack[AppendOptions]
