@@ -412,7 +412,7 @@ def test_an_asyncio_client_in_a_plain_with_says_what_to_write(client):
 
 
 def test_a_name_that_is_no_serializer_is_answered_with_those_that_are():
-    with pytest.raises(InvalidSetting, match="DoubleSerializer.*StringSerializer.*UUIDSerializer"):
+    with pytest.raises(InvalidSetting, match=r"DoubleSerializer.*StringSerializer.*UUIDSerializer"):
         Producer({"bootstrap.servers": "127.0.0.1:1", "value.serializer": "json"})
     with pytest.raises(InvalidSetting, match="StringDeserializer") as raised:
         Consumer({"bootstrap.servers": "127.0.0.1:1", "key.deserializer": "JsonDeserializer"})
