@@ -278,6 +278,22 @@ def test_a_callback_has_the_response_before_anything_else_runs(caplog) -> None:
     assert [str(context["exception"]) for context in handled] == ["of the callback"]
 
 
+def test_a_connection_whose_reader_failed_is_closed() -> None:
+    class Broken(Receiver):
+        def set_result(self, result):
+            raise AssertionError("a mistake")
+
+    async def work(peer):
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        post_to(peer, Broken())
+        behind = peer.post(heartbeat())
+        with pytest.raises(ConnectionError, match="could not be taken"):
+            await behind
+        assert peer.is_closed
+
+    run(Server(answer), work)
+
+
 def test_large_requests_wait_in_the_memory_that_they_were_given_in() -> None:
     async def work(peer):
         large = bytearray(8 << 20)

@@ -13,6 +13,7 @@ from kavka.net.listener import SocketOptions, open_listener
 from kavka.net.transport import SocketTransport
 
 _LARGEST_PORT = 65_535
+_HAS_SENDMSG = hasattr(socket.socket, "sendmsg")  # Windows has not
 
 
 class TcpNetwork:
@@ -48,7 +49,7 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         context = None if tls is None else await tls.context()
         try:
-            if tls is None and isinstance(loop, asyncio.SelectorEventLoop):
+            if tls is None and isinstance(loop, asyncio.SelectorEventLoop) and _HAS_SENDMSG:
                 return await _connect_plain(loop, host, port, make)
             transport, protocol = await loop.create_connection(
                 cast("Callable[[], asyncio.BufferedProtocol]", make),

@@ -382,6 +382,10 @@ class Peer(asyncio.BufferedProtocol):
         except InvalidFrameSize as error:
             self._fail(InvalidFrameSize(f"{self.name} sent a {error}"))
             self._transport.abort()
+        except Exception:  # a mistake of ours: the reader must not be used again
+            self._fail(ConnectionError(f"a response of {self.name} could not be taken"))
+            self._transport.abort()
+            raise
 
     def eof_received(self) -> bool:
         """Close as well."""
