@@ -67,6 +67,8 @@ from kavka.wire.records.kernel import take_keyed
 
 log = logging.getLogger(__name__)
 
+_ONLY_FUTURE = {"want_future": True}
+
 
 class Producer(Client):
     """Sends records. Use as an asynchronous context manager, or `start` and `close`.
@@ -353,7 +355,12 @@ class Producer(Client):
         # The way of most records. Options are one dictionary because defaults of six keywords cost as much as all
         # that is done here.
         state = self._simple_topics.get(topic)
-        if options or state is None or key is not None or type(value) is not bytes:
+        if (
+            (options and options != _ONLY_FUTURE)
+            or state is None
+            or key is not None
+            or type(value) is not bytes
+        ):
             if (
                 state is not None
                 and type(value) is type(key) is bytes
@@ -378,11 +385,15 @@ class Producer(Client):
         batch = state.sticky_batch
         left = batch.free_bytes - size
         if left < 0 or size > LARGE_VALUE or batch.keys:
-            return self._append_with(topic, value, key)
+            return self._append_with(topic, value, key, **options)
         batch.free_bytes = left
+        future = None
+        if options:
+            future = self._loop.create_future()
+            batch.watchers.append((len(batch.values), 1, future))
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
-        return None
+        return future
 
     def _append_with(
         self,
