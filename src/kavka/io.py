@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import ssl
 
 Buffer = bytes | bytearray | memoryview
+TakeMemory = Callable[[int], memoryview]
+"""Returns writable memory of at least so many bytes, with any content."""
 T = TypeVar("T")
 
 

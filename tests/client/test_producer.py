@@ -585,3 +585,12 @@ def test_the_names_of_the_package_are_listed() -> None:
     assert set(kavka.client.__all__) <= set(listed)
     assert listed == sorted(set(listed))
     assert set(kavka.client.consumer.__all__) <= set(dir(kavka.client.consumer))
+
+
+def test_the_partitions_of_a_topic_are_those_that_a_consumer_names(broker, settings):
+    async def work(producer):
+        return await producer.partitions_for("t")
+
+    found = run(broker, settings, work)
+    assert found == [TopicPartition("t", number) for number in range(len(found))]
+    assert found

@@ -199,3 +199,32 @@ def test_a_callback_of_a_record_with_a_future_has_returned_when_flush_does(broke
         assert called == [None] * 5
 
     run(broker, settings, work)
+
+
+def test_futures_stand_for_their_records_among_others(broker, settings):
+    async def work(producer):
+        await producer.partitions_for("t")
+        producer.append("t", b"first")  # opens a batch, which the short way of the next ones needs
+        futures = [
+            producer.append("t", b"plain", want_future=True),
+            producer.append("t", b"keyed", b"k", want_future=True),
+            producer.append("t", b"headed", headers=[("h", b"1")], want_future=True),
+            producer.append("t", b"last", want_future=True),
+        ]
+        assert producer.append("t", b"none", want_future=False) is None
+        await producer.flush()
+        return [future.result() for future in futures]
+
+    found = run(broker, settings, work)
+    assert [one.offset for one in found] == [1, 2, 3, 4]
+    assert values(broker) == [b"first", b"plain", b"keyed", b"headed", b"last", b"none"]
+
+
+def test_a_future_is_not_given_by_a_closed_producer(broker, settings):
+    async def work(producer):
+        await producer.send("t", b"a")
+        await producer.close()
+        with pytest.raises(RuntimeError, match="not open"):
+            producer.append("t", b"b", want_future=True)
+
+    run(broker, settings, work)

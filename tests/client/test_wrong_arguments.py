@@ -9,6 +9,7 @@ import pytest
 
 from kavka.client import (
     AbortableError,
+    Admin,
     Consumer,
     ElectionType,
     GroupMetadata,
@@ -16,7 +17,9 @@ from kavka.client import (
     KafkaError,
     NewPartitions,
     OffsetAndMetadata,
+    OpenTelemetryReporter,
     Producer,
+    PrometheusReporter,
     RebalanceListener,
     TopicPartition,
     blocking,
@@ -396,3 +399,30 @@ def test_a_transaction_is_not_committed_without_what_could_not_be_added(broker, 
             producer.commit_transaction()
         producer.abort_transaction()
     assert "adding to a transaction failed" in caplog.text
+
+
+@pytest.mark.parametrize("client", [Admin, Consumer, Producer])
+def test_an_asyncio_client_in_a_plain_with_says_what_to_write(client):
+    name = client.__name__
+    with (
+        pytest.raises(TypeError, match=rf"use `async with {name}.*kavka.client.blocking.{name}"),
+        client({"bootstrap.servers": "127.0.0.1:1"}),
+    ):
+        pass
+
+
+def test_a_name_that_is_no_serializer_is_answered_with_those_that_are():
+    with pytest.raises(InvalidSetting, match=r"DoubleSerializer.*StringSerializer.*UUIDSerializer"):
+        Producer({"bootstrap.servers": "127.0.0.1:1", "value.serializer": "json"})
+    with pytest.raises(InvalidSetting, match="StringDeserializer") as raised:
+        Consumer({"bootstrap.servers": "127.0.0.1:1", "key.deserializer": "JsonDeserializer"})
+    assert "StringSerializer" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("reporter", "needed"),
+    [(PrometheusReporter, "not CollectorRegistry"), (OpenTelemetryReporter, "not opentelemetry")],
+)
+def test_a_reporter_of_something_else_is_refused(reporter, needed):
+    with pytest.raises(TypeError, match=f"is dict, {needed}"):
+        reporter({})

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from kavka.net.frame_memory import KEPT_BYTES, FrameMemory
+from kavka.net.frame_memory import KEPT_BYTES, FrameMemory, Slices
 from kavka.net.frames import FrameReader
 
 MEBIBYTE = 1024 * 1024
@@ -90,3 +90,37 @@ def test_frames_of_a_reader_are_whole_whatever_came_before(step: int) -> None:
         if content % 2:
             seen.pop()
     assert [frame[0] for frame in seen] == [2, 4, 6, 8]
+
+
+def test_a_small_frame_leaves_a_large_map_to_others() -> None:
+    memory = FrameMemory()
+    frames = [memory.take(size * MEBIBYTE) for size in (8, 2)]
+    maps = [frame.obj for frame in frames]
+    frames.clear()
+    assert memory.take(MEBIBYTE + 1).obj is maps[1]  # the smallest that will do
+    assert memory.take(100).obj not in maps
+
+
+def test_a_memory_made_for_more_keeps_more() -> None:
+    memory = FrameMemory(2 * KEPT_BYTES)
+    frame = memory.take(KEPT_BYTES // 2)
+    first = frame.obj
+    del frame
+    assert memory.take(KEPT_BYTES // 2).obj is first
+
+
+def test_slices_share_memory_until_the_last_is_gone() -> None:
+    memory = FrameMemory()
+    slices = Slices(memory)
+    first, second = slices.take(10), slices.take(20)
+    first[:], second[:] = bytes([1]) * 10, bytes([2]) * 20
+    assert first.obj is second.obj
+    large = slices.take(3 * MEBIBYTE)
+    assert len(large) == 3 * MEBIBYTE
+    assert large.obj is not first.obj
+    kept = first.obj
+    del first, slices
+    assert memory.take(MEBIBYTE).obj is not kept
+    assert bytes(second) == bytes([2]) * 20
+    del second
+    assert memory.take(MEBIBYTE).obj is kept

@@ -4,6 +4,7 @@ import asyncio
 import struct
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -244,6 +245,63 @@ def test_a_receiver_learns_that_there_will_be_no_response() -> None:
             await receiver.outcome
 
     run(Server(lambda writer, header: writer.close()), work)
+
+
+def test_a_callback_has_the_response_before_anything_else_runs(caplog) -> None:
+    seen: list[Any] = []
+    handled: list[dict[str, Any]] = []
+
+    async def work(peer):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: handled.append(context))
+        came = loop.create_future()
+
+        def call(response, error):
+            seen.append((response, error))
+            loop.call_soon(seen.append, "later")
+            if len(seen) == 1:
+                peer.post_then(heartbeat(), 4, 60_000, call)
+                raise ValueError("of the callback")
+            came.set_result(None)
+
+        peer.post_then(heartbeat(), 4, 60_000, call)
+        await came
+        peer.post_then(heartbeat(), 4, 60_000, lambda *outcome: seen.append(outcome))
+        peer.close()
+
+    run(Server(answer), work)
+    assert seen[0] == (HeartbeatResponse(), None)
+    assert seen[1:3] == ["later", (HeartbeatResponse(), None)]
+    response, error = seen[-1] if seen[-1] != "later" else seen[-2]
+    assert response is None
+    assert isinstance(error, ConnectionError)
+    assert [str(context["exception"]) for context in handled] == ["of the callback"]
+
+
+def test_a_connection_whose_reader_failed_is_closed() -> None:
+    class Broken(Receiver):
+        def set_result(self, result):
+            raise AssertionError("a mistake")
+
+    async def work(peer):
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        post_to(peer, Broken())
+        behind = peer.post(heartbeat())
+        with pytest.raises(ConnectionError, match="could not be taken"):
+            await behind
+        assert peer.is_closed
+
+    run(Server(answer), work)
+
+
+def test_large_requests_wait_in_the_memory_that_they_were_given_in() -> None:
+    async def work(peer):
+        large = bytearray(8 << 20)
+        peer._transport.writelines([(8 << 20).to_bytes(4, "big"), large])
+        assert any(waiting is large for waiting in peer._transport._queue)
+        peer._transport.abort()
+
+    run(Server(answer), work)
 
 
 def test_a_lost_connection_fails_everything_that_waits() -> None:

@@ -9,7 +9,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from kavka.client.cluster import Cluster
@@ -90,6 +90,18 @@ class Client(ABC):
         self._is_starting = False
         self._calls = PendingCalls(type(self).__name__.lower())
         self._is_inherited = False  # of a forked child: the parent continues using the connections
+
+    if not TYPE_CHECKING:  # type checkers find `with` by themselves
+
+        def __enter__(self) -> None:
+            """Refuse `with`, by its name."""
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} is an asyncio client: use `async with {name}(...)`, or kavka.client.blocking.{name}"
+            )
+
+        def __exit__(self, *error: object) -> None:
+            """Do nothing: `__enter__` has refused."""
 
     async def __aenter__(self) -> Self:
         """Start."""

@@ -88,7 +88,9 @@ def field_function(config: Config, name: str) -> FieldFunction | None:
         return FieldFunction(_with_context(method), wants_context=True)
     simple = str(given).rpartition(".")[2]
     if simple not in _JAVAS:
-        raise InvalidSetting(name, given, "Give a callable")
+        kind = "Deserializer" if name.endswith("deserializer") else "Serializer"
+        names = ", ".join(sorted(one for one in _JAVAS if one.endswith(kind)))
+        raise InvalidSetting(name, given, f"Give a callable, or one of {names}")
     known = _JAVAS[simple]
     return None if known is None else FieldFunction(known, wants_context=False)
 

@@ -175,8 +175,7 @@ class Delivery:
         """Return the partition of a key; partitions added to the topic are used from the next start on."""
         count = self._counts.get(topic)
         if count is None:
-            metadata = await self._producer.partitions_for(topic)
-            count = self._counts[topic] = len(metadata.partitions)
+            count = self._counts[topic] = len(await self._producer.partitions_for(topic))
         return partition_of(key, count)
 
     async def _abort(self) -> None:

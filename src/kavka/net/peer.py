@@ -68,6 +68,41 @@ class Receiver(Protocol):
         ...
 
 
+class CallbackReceiver:
+    """A receiver that calls a function with the response, or with the reason for which there is none."""
+
+    __slots__ = ("_call", "_loop")
+
+    def __init__(
+        self,
+        call: Callable[[Any, Exception | None], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`call` is called once; what it raises is given to the loop, as that of other callbacks."""
+        self._call = call
+        self._loop = loop
+
+    def done(self) -> bool:
+        """Return false: nothing is given up."""
+        return False
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the response."""
+        self._run(result, None)
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """Take the reason for which there is none."""
+        self._run(None, exception)
+
+    def _run(self, result: Any, error: Exception | None) -> None:
+        try:
+            self._call(result, error)
+        except Exception as failure:  # noqa: BLE001  the loop's handler has it, as of any callback
+            self._loop.call_exception_handler(
+                {"message": "the callback of a response failed", "exception": failure}
+            )
+
+
 class _Waiting(NamedTuple):
     receiver: Receiver
     response_class: type
@@ -238,6 +273,21 @@ class Peer(asyncio.BufferedProtocol):
         self._post(partial(encode_request, request), key, version, timeout_ms, self._write, future)
         return future
 
+    def post_then(
+        self,
+        request: Any,
+        version: int,
+        timeout_ms: int,
+        call: Callable[[Any, Exception | None], None],
+    ) -> None:
+        """Write the request as `post`, and call with its response, or the failure, in the iteration it comes in."""
+        key = schema_of(type(request)).api_key
+        assert key is not None, f"{type(request).__name__} is not a request"
+        receiver = CallbackReceiver(call, self._loop)
+        self._post(
+            partial(encode_request, request), key, version, timeout_ms, self._write, receiver
+        )
+
     def post_to(
         self, receiver: Receiver, key: ApiKey, version: int, timeout_ms: int, encode: Encode
     ) -> None:
@@ -332,6 +382,10 @@ class Peer(asyncio.BufferedProtocol):
         except InvalidFrameSize as error:
             self._fail(InvalidFrameSize(f"{self.name} sent a {error}"))
             self._transport.abort()
+        except Exception:  # a mistake of ours: the reader must not be used again
+            self._fail(ConnectionError(f"a response of {self.name} could not be taken"))
+            self._transport.abort()
+            raise
 
     def eof_received(self) -> bool:
         """Close as well."""

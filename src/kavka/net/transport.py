@@ -33,6 +33,9 @@ RANGE_COST = 256
 _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
 
 
+_FEW = 8
+_SMALL_BYTES = 4096
+
 _MAPPED = "::ffff:"
 """Before the address of an IPv4 client, where a listener serves IPv6 too."""
 
@@ -156,9 +159,14 @@ class SocketTransport:
         if self._closing:
             _release(parts)
             return
-        if not self._queue and len(parts) == 1 and type(parts[0]) is bytearray:
-            self._write_one(parts[0])
-            return
+        if not self._queue and len(parts) <= _FEW:
+            if len(parts) == 1 and type(parts[0]) is bytearray:
+                self._write_one(parts[0])
+                return
+            joined = _joined(parts)
+            if joined is not None:
+                self._write_one(joined)
+                return
         self._enqueue(parts)
 
     def get_write_buffer_size(self) -> int:
@@ -338,6 +346,19 @@ class SocketTransport:
         self._queue.clear()
         self._sock.close()
         self._loop.call_soon(self._protocol.connection_lost, error)
+
+
+def _joined(parts: Sequence[Sendable]) -> bytearray | None:
+    """Return a few small buffers as one, which costs less than the queue; None for anything else."""
+    joined = bytearray()
+    for part in parts:
+        if (
+            not isinstance(part, bytes | bytearray | memoryview)
+            or len(joined) + len(part) > _SMALL_BYTES
+        ):
+            return None
+        joined += part
+    return joined
 
 
 def _read(part: FileRange) -> bytes:

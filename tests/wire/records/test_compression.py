@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import os
 import struct
 import zlib
 from typing import Any
@@ -18,7 +19,7 @@ from kavka.wire.records.compression import (
     decompress_pieces,
 )
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBatch
-from kavka.wire.records.lz4_frames import decompress_single_block
+from kavka.wire.records.lz4_frames import decompress_plain_blocks, decompress_single_block
 from support.record_samples import CODECS, PAYLOADS, REAL
 
 
@@ -203,3 +204,46 @@ def test_an_lz4_frame_with_a_dictionary_or_a_reserved_bit_is_refused(bit: int, s
     assert decompress_single_block(memoryview(frame)) is None
     with pytest.raises(CorruptBatch, match="reserved"):
         decompress(Compression.LZ4, frame, 1 << 20)
+
+
+def dirty(size: int) -> memoryview:
+    return memoryview(bytearray(b"?" * (size + 3)))
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("data", [b"", b"abc" * 9, bytes(150_000), os.urandom(70_000) + bytes(9)])
+def test_bodies_in_taken_memory_are_the_same(codec: Compression, data: bytes) -> None:
+    packed = compress(codec, data)
+    assert bytes(decompress(codec, packed, 1 << 20, dirty)) == data
+    if len(data) > 100 and codec is not Compression.NONE:
+        with pytest.raises(BatchTooLarge):
+            decompress(codec, packed, len(data) - 1, dirty)
+
+
+@given(st.binary(max_size=60), st.integers(0, 40), st.binary(max_size=4))
+def test_damaged_blocks_are_refused_in_taken_memory_too(data, at, noise):
+    frame = bytearray(compress(Compression.LZ4, data * 3))
+    frame[at : at + len(noise)] = noise
+    try:
+        found = decompress(Compression.LZ4, frame, 1 << 20, dirty)
+    except CorruptBatch:
+        with pytest.raises(CorruptBatch):
+            decompress(Compression.LZ4, frame, 1 << 20)
+    else:
+        assert bytes(found) == bytes(decompress(Compression.LZ4, frame, 1 << 20))
+
+
+def test_blocks_are_decompressed_to_their_places_without_a_copy() -> None:
+    taken: list[bytearray] = []
+
+    def take(size: int) -> memoryview:
+        taken.append(bytearray(size))
+        return memoryview(taken[-1])
+
+    frame = memoryview(compress(Compression.LZ4, bytes(70_000)))
+    found = decompress_plain_blocks(frame, 1 << 20, take)
+    assert found is not None
+    assert found.obj is taken[0]
+    for length in (0, 7, 11, len(frame) - 1):
+        assert decompress_plain_blocks(frame[:length], 1 << 20, take) is None
+    assert decompress_plain_blocks(frame, 70_000 - 1, take) is None

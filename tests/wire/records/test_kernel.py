@@ -541,3 +541,30 @@ def test_values_are_taken_while_they_fit(
 
 def test_values_are_taken_of_lists_and_tuples_alone() -> None:
     both("take_values", iter([(None, b"v")]), 0, [], [], 0, 100, 14, 8192)
+
+
+@pytest.mark.parametrize("kernel", [_kernel, pure])
+def test_values_go_into_the_memory_that_was_taken_for_them(kernel) -> None:
+    taken: list[bytearray] = []
+
+    def take(size: int) -> memoryview:
+        taken.append(bytearray(b"?" * size))
+        return memoryview(taken[-1])
+
+    rows: list[Any] = [(100, b"key", b"v%05d" % index * 200, []) for index in range(60)]
+    body = a_body(rows)
+    part = (body, 0, len(body), len(rows), 7, 100, 0, -1)
+    found = kernel.decode([part], 0, take)
+    assert found == kernel.decode([part], 0)
+    assert [len(memory) for memory in taken] == [len(body)]
+    assert found[9].obj is taken[0]
+    # Of few rows a copy is kept, so that they do not hold all of the memory.
+    few = kernel.decode([part], 40, take)
+    assert few == kernel.decode([part], 40)
+    assert type(few[9]) is bytearray
+    assert kernel.decode([(a_body(rows[:9]), 0, 65_535, 9, 7, 100, 0, -1)], 0, take)[0] == 9
+    assert len(taken) == 2, "little is not worth it"
+    with pytest.raises(ValueError, match="less memory"):
+        kernel.decode([part], 0, lambda size: memoryview(bytearray(size - 1)))
+    with pytest.raises((TypeError, BufferError)):
+        kernel.decode([part], 0, lambda size: memoryview(bytes(size)))

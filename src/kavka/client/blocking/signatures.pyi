@@ -23,7 +23,7 @@ from kavka.client.admin import (
 from kavka.client.consumer.batches import FetchedBatches
 from kavka.client.lag import Lag
 from kavka.client.list_offsets import OffsetAndTimestamp
-from kavka.client.metadata import BrokerAddress, TopicMetadata
+from kavka.client.metadata import BrokerAddress
 from kavka.client.metrics.names import Metrics
 from kavka.client.producer.batch import Headers, RecordMetadata, RecordRange
 from kavka.core.access.entries import Principal
@@ -438,8 +438,8 @@ class ProducerMethods:
     @property
     def can_abort(self) -> bool:
         """Return whether there is a transaction that `abort_transaction` would abort."""
-    def partitions_for(self, topic: str) -> TopicMetadata:
-        """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
+    def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
     def send(
         self,
         topic: str,

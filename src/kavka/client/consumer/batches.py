@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from kavka.client.serialization import FieldFunction, SerializationContext
 from kavka.errors import ErrorCode, KafkaError, PickledError
 from kavka.ids import TopicPartition
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
+from kavka.net.frame_memory import RECORDS, Slices
 from kavka.values import frozen, replace
 from kavka.wire.records.batch import Record, decode_as
-from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_columns
+from kavka.wire.records.columns import BytesColumn, Columns, concat, decode_batches
 from kavka.wire.records.corrupt import CorruptBatch
 from kavka.wire.records.header import BatchHeader, batch_crc
 
@@ -216,27 +217,31 @@ class FetchedBatches:
 
     def columns(self) -> Columns:
         """Return the records as columns; deserializers are not used."""
+        return self._columns(None)
+
+    def _columns(self, values: TakeMemory | None) -> Columns:
+        """Return the columns, with memory of `values` for those."""
         self._raise_failure()
+        batches = [
+            (buffer, header)
+            for buffer, headers in self._spans
+            for header in headers
+            if not header.is_control
+        ]
+        try:
+            return self._decode(batches, values)
+        except CorruptRecordError:
+            return self._before_damage(batches)
+
+    def _before_damage(self, batches: list[tuple[Buffer, BatchHeader]]) -> Columns:
+        """Decode batches one by one, those before the damage."""
         pieces: list[Columns] = []
         try:
-            for buffer, headers in self._spans:
-                for first, last in _runs(headers):
-                    self._add_run(buffer, headers[first:last], pieces)
+            for batch in batches:
+                pieces.append(self._decode([batch], None))
         except CorruptRecordError as error:
             self._end_before(error, is_first=not pieces)
-        if not pieces:
-            pieces = [decode_columns(b"", from_offset=self.first_offset)]
         return concat(pieces)
-
-    def _add_run(self, buffer: Buffer, headers: list[BatchHeader], pieces: list[Columns]) -> None:
-        """Decode batches that lie side by side; of damaged ones those before the damage, one by one."""
-        try:
-            pieces.append(self._decode_run(buffer, headers))
-        except CorruptRecordError:
-            if len(headers) == 1:
-                raise
-            for header in headers:
-                pieces.append(self._decode_run(buffer, [header]))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -257,7 +262,7 @@ class FetchedBatches:
         """Return a `pyarrow.RecordBatch` with the columns of Spark's Kafka source; needs the extra `arrow`."""
         from kavka.wire.records.arrow import to_arrow
 
-        return to_arrow(self.columns(), self.topic, self.partition, headers=headers)
+        return to_arrow(self._columns(RECORDS.take), self.topic, self.partition, headers=headers)
 
     def _is_whole(self, header: BatchHeader) -> bool:
         return header.base_offset >= self.first_offset and header.last_offset < self.next_offset
@@ -271,21 +276,30 @@ class FetchedBatches:
     ) -> list[Any]:
         self._check(buffer, header)
         try:
-            records = decode_as(record_type, prefix, buffer, header)
+            records = decode_as(record_type, prefix, buffer, header, take=RECORDS.take)
         except CorruptBatch as error:
             raise self._corrupt(header, error) from error
         if self._is_whole(header):
             return records
         return [r for r in records if self.first_offset <= r.offset < self.next_offset]
 
-    def _decode_run(self, buffer: Buffer, headers: list[BatchHeader]) -> Columns:
-        for header in headers:
+    def _decode(
+        self, batches: list[tuple[Buffer, BatchHeader]], values: TakeMemory | None
+    ) -> Columns:
+        next_offset = self.first_offset
+        for buffer, header in batches:
             self._check(buffer, header)
-        start, end = headers[0].position, headers[-1].end
+            next_offset = max(next_offset, header.last_offset + 1)
         try:
-            columns = decode_columns(buffer, start, end, from_offset=self.first_offset)
+            columns = decode_batches(
+                batches,
+                next_offset,
+                from_offset=self.first_offset,
+                take_body=Slices(RECORDS).take,  # they are dropped here
+                take_values=values,
+            )
         except CorruptBatch as error:
-            raise self._corrupt(headers[0], error) from error
+            raise self._corrupt(batches[0][1], error) from error
         if columns.count and columns.offset_at(columns.count - 1) >= self.next_offset:
             columns = cut_before(columns, self.next_offset)
         return columns
@@ -298,17 +312,6 @@ class FetchedBatches:
         return CorruptRecordError(
             self.topic_partition, max(header.base_offset, self.first_offset), cause
         )
-
-
-def _runs(headers: list[BatchHeader]) -> list[tuple[int, int]]:
-    """Return index ranges of batches that lie side by side: between them something was left out."""
-    runs = []
-    first = 0
-    for index in range(1, len(headers) + 1):
-        if index == len(headers) or headers[index].position != headers[index - 1].end:
-            runs.append((first, index))
-            first = index
-    return runs
 
 
 def cut_before(columns: Columns, offset: int) -> Columns:

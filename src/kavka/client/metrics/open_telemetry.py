@@ -22,13 +22,18 @@ class OpenTelemetryReporter:
     """Makes instruments of the metrics of clients; one object may be given to many clients."""
 
     def __init__(self, meter: Any = None) -> None:
-        """Take a meter, by default `kavka.client` of the global meter provider. Raise ImportError."""
+        """Take a meter, by default `kavka.client` of the global meter provider.
+
+        Raise ImportError, and TypeError for another object.
+        """
         try:
             from opentelemetry import metrics
         except ImportError as error:
             raise ImportError(
                 "opentelemetry-api is missing: install it with `pip install 'kavka[client-metrics]'`"
             ) from error
+        if meter is not None and not callable(getattr(meter, "create_observable_gauge", None)):
+            raise TypeError(f"the meter is {type(meter).__name__}, not opentelemetry.metrics.Meter")
         self._observation = metrics.Observation
         self._meter = meter or metrics.get_meter("kavka.client")
         self._sources = Sources()

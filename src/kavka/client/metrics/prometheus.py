@@ -16,13 +16,18 @@ class PrometheusReporter:
     """Adds clients to a registry of prometheus-client; one object may be given to many clients."""
 
     def __init__(self, registry: Any = None) -> None:
-        """Take a `CollectorRegistry`, by default the one that `start_http_server` serves. Raise ImportError."""
+        """Take a `CollectorRegistry`, by default the one that `start_http_server` serves.
+
+        Raise ImportError, and TypeError for another object.
+        """
         try:
             from prometheus_client import REGISTRY, core
         except ImportError as error:
             raise ImportError(
                 "prometheus-client is missing: install it with `pip install 'kavka[client-metrics]'`"
             ) from error
+        if registry is not None and not callable(getattr(registry, "register", None)):
+            raise TypeError(f"the registry is {type(registry).__name__}, not CollectorRegistry")
         self._core = core
         self._sources = Sources()
         (registry or REGISTRY).register(self)

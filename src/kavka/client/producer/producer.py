@@ -13,7 +13,6 @@ from kavka.client.arguments import timeout_s
 from kavka.client.client import Client
 from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
-from kavka.client.metadata import TopicMetadata
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
 from kavka.client.pending_calls import until_closed
@@ -67,6 +66,8 @@ from kavka.io import Clock, Network, Random
 from kavka.wire.records.kernel import take_keyed
 
 log = logging.getLogger(__name__)
+
+_ONLY_FUTURE = {"want_future": True}
 
 
 class Producer(Client):
@@ -330,10 +331,14 @@ class Producer(Client):
             self._transaction.require_open()
 
     @until_closed
-    async def partitions_for(self, topic: str) -> TopicMetadata:
-        """Return what is known of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError."""
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, creating it where brokers do so. Raise TimeoutError, KafkaError.
+
+        `Admin.describe_topics` tells more of them.
+        """
         self._require_open()
-        return await self._cluster.topic(topic, self._max_block_ms)
+        metadata = await self._cluster.topic(topic, self._max_block_ms)
+        return [TopicPartition(topic, part.partition) for part in metadata.partitions]
 
     def append(
         self, topic: str, value: Any = None, key: Any = None, **options: Unpack[AppendOptions]
@@ -350,7 +355,12 @@ class Producer(Client):
         # The way of most records. Options are one dictionary because defaults of six keywords cost as much as all
         # that is done here.
         state = self._simple_topics.get(topic)
-        if options or state is None or key is not None or type(value) is not bytes:
+        if (
+            (options and options != _ONLY_FUTURE)
+            or state is None
+            or key is not None
+            or type(value) is not bytes
+        ):
             if (
                 state is not None
                 and type(value) is type(key) is bytes
@@ -375,11 +385,15 @@ class Producer(Client):
         batch = state.sticky_batch
         left = batch.free_bytes - size
         if left < 0 or size > LARGE_VALUE or batch.keys:
-            return self._append_with(topic, value, key)
+            return self._append_with(topic, value, key, **options)
         batch.free_bytes = left
+        future = None
+        if options:
+            future = self._loop.create_future()
+            batch.watchers.append((len(batch.values), 1, future))
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
-        return None
+        return future
 
     def _append_with(
         self,

@@ -152,7 +152,7 @@ class Sender:
 
     def _send_ready(self, now_ms: int) -> None:
         metadata = self._cluster.metadata
-        while True:
+        while self._accumulator.queues:
             ready = self._accumulator.ready(
                 now_ms, metadata.leader, self._flush_count > 0, metadata.leader_epoch
             )
@@ -213,7 +213,8 @@ class Sender:
             if settings.acks == 0:
                 peer.post_without_response(request, version)
             else:
-                response = peer.post(request, version, settings.request_timeout_ms)
+                on_response = partial(self._on_response, broker_id, batches)
+                peer.post_then(request, version, settings.request_timeout_ms, on_response)
         except ConnectionError as error:
             self._outcomes.request_failed(batches, error)
             return
@@ -229,12 +230,15 @@ class Sender:
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
         if self._mutes_partitions:
             self._muted_partitions.update((batch.topic_partition, None) for batch in batches)
-        response.add_done_callback(partial(self._on_response, broker_id, batches))
 
     # Responses
 
     def _on_response(
-        self, broker_id: BrokerId, batches: list[ProducerBatch], response: asyncio.Future[Any]
+        self,
+        broker_id: BrokerId,
+        batches: list[ProducerBatch],
+        response: Any,
+        error: Exception | None,
     ) -> None:
         self._in_flight[broker_id] -= 1
         if self._idle_waiters:
@@ -245,14 +249,10 @@ class Sender:
         if self._mutes_partitions:
             for batch in batches:
                 self._muted_partitions.pop(batch.topic_partition, None)
-        if response.cancelled():
-            self._outcomes.request_failed(batches, ConnectionError("the request was cancelled"))
-            return
-        error = response.exception()
         if error is not None:
             self._outcomes.request_failed(batches, error)
             return
-        self._outcomes.answered(batches, response.result())
+        self._outcomes.answered(batches, response)
         self.wake()
 
     def _schedule(self, wait_ms: float) -> None:

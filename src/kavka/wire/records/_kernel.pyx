@@ -4,7 +4,7 @@
 The parts in `_kernel_parts` are one translation unit; each uses those before it.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 
@@ -45,6 +45,7 @@ cdef enum:
     BAD_TIMESTAMP = 3
     MISLEADS = 4
     MAX_VIOLATIONS = 1024
+    SMALLEST_TAKEN = 65536
 
 cdef int64_t NO_LIMIT_MS = 0x7FFFFFFFFFFFFFFF
 

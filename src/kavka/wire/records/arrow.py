@@ -42,9 +42,6 @@ def to_arrow(
     import pyarrow as pa
 
     count = columns.count
-    types = pa.Array.from_buffers(
-        pa.int8(), count, [None, pa.py_buffer(columns.timestamp_types)]
-    ).cast(pa.int32())
     arrays = {
         "key": _binary(pa, columns.key, count),
         "value": _binary(pa, columns.value, count),
@@ -54,11 +51,21 @@ def to_arrow(
         "timestamp": pa.Array.from_buffers(
             pa.timestamp("ms", tz="UTC"), count, [None, pa.py_buffer(columns.timestamps)]
         ),
-        "timestampType": types,
+        "timestampType": _timestamp_types(pa, columns),
     }
     if headers:
         arrays["headers"] = _header_lists(pa, columns)
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _timestamp_types(pa: Any, columns: Columns) -> Any:
+    """Return them as int32; most often all are the same, which is written faster than it is converted."""
+    types = memoryview(columns.timestamp_types).cast("B")[: columns.count].tobytes()
+    if types and types.count(types[0]) == len(types):
+        return pa.repeat(constant(types[0], pa.int32()), len(types))
+    return pa.Array.from_buffers(pa.int8(), len(types), [None, pa.py_buffer(types)]).cast(
+        pa.int32()
+    )
 
 
 def constant(value: int | str, kind: Any) -> Any:

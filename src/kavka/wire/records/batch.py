@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
 from kavka.wire.records.compression import Compression
@@ -49,9 +49,14 @@ def decode_as(
     buffer: Buffer,
     header: BatchHeader,
     limit: int = DECOMPRESSED_LIMIT,
+    *,
+    take: TakeMemory | None = None,
 ) -> list[Any]:
-    """As `decode_records`, into another NamedTuple: of the fields of `prefix`, then those of Record."""
-    body, start, end = body_of(buffer, header, limit)
+    """As `decode_records`, into another NamedTuple: of the fields of `prefix`, then those of Record.
+
+    `take` gives memory for what is decompressed, which is dropped again.
+    """
+    body, start, end = body_of(buffer, header, limit, take)
     return kernel.records(
         body,
         start,

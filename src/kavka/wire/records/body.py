@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records.compression import Compression, compress, decompress
 from kavka.wire.records.corrupt import CorruptBatch
@@ -29,9 +29,14 @@ LARGEST_BATCH: Final = 0x7FFF_FFFF - LENGTH_END
 
 
 def body_of(
-    buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_LIMIT
+    buffer: Buffer,
+    header: BatchHeader,
+    limit: int = DECOMPRESSED_LIMIT,
+    take: TakeMemory | None = None,
 ) -> tuple[Buffer, int, int]:
     """Return (body, start, end), the uncompressed records of the batch; its own buffer when it has no codec.
+
+    `take` may give the memory for it.
 
     Raise CorruptBatch when the batch is not whole or does not decompress, BatchTooLarge beyond `limit`.
     """
@@ -41,7 +46,7 @@ def body_of(
     codec = header.compression
     if codec is Compression.NONE:
         return buffer, start, end
-    body = decompress(codec, memoryview(buffer)[start:end], limit)
+    body = decompress(codec, memoryview(buffer)[start:end], limit, take)
     return body, 0, len(body)
 
 

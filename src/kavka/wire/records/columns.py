@@ -5,10 +5,10 @@ The buffers are those of Arrow (`pure` says how), so that `arrow` wraps them wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.values import frozen
 from kavka.wire.records import kernel
 from kavka.wire.records.body import DECOMPRESSED_LIMIT, body_of, seal
@@ -95,18 +95,38 @@ def decode_columns(
     `skip` says so (aborted transactions), give no records, but `next_offset` goes past them.
     Raise CorruptBatch, and BatchTooLarge when the bodies come to more than `limit` bytes decompressed.
     """
-    parts: list[tuple[Buffer, int, int, int, int, int, int, int]] = []
+    chosen = []
     next_offset = from_offset
-    room = min(limit, 0x7FFF_FFFF)
     for header in walk_complete(buffer, start, end):
         if header.last_offset < from_offset:
             continue
         if check_crcs and batch_crc(buffer, header) != header.crc:
             raise CorruptBatch("a batch that fails its checksum", header.position)
         next_offset = max(next_offset, header.last_offset + 1)
-        if header.is_control or (skip is not None and skip(header)):
-            continue
-        body, first, last = body_of(buffer, header, room)
+        if not (header.is_control or (skip is not None and skip(header))):
+            chosen.append((buffer, header))
+    return decode_batches(chosen, next_offset, from_offset=from_offset, limit=limit)
+
+
+def decode_batches(
+    batches: Iterable[tuple[Buffer, BatchHeader]],
+    next_offset: int,
+    *,
+    from_offset: int = 0,
+    limit: int = DECOMPRESSED_LIMIT,
+    take_body: TakeMemory | None = None,
+    take_values: TakeMemory | None = None,
+) -> Columns:
+    """Return the records of batches, each in its buffer, from an offset on; `next_offset` is the columns'.
+
+    `take_body` gives memory for what is decompressed, which is dropped again; `take_values` for the values of the
+    columns, which then hold a view of it.
+    Raise CorruptBatch, and BatchTooLarge when the bodies come to more than `limit` bytes decompressed.
+    """
+    parts: list[tuple[Buffer, int, int, int, int, int, int, int]] = []
+    room = min(limit, 0x7FFF_FFFF)
+    for buffer, header in batches:
+        body, first, last = body_of(buffer, header, room, take_body)
         room -= last - first
         if room < 0:
             raise BatchTooLarge(f"batches of more than {limit} bytes", header.position)
@@ -122,7 +142,7 @@ def decode_columns(
                 header.max_timestamp,
             )
         )
-    return Columns.of(kernel.decode(parts, from_offset), next_offset)
+    return Columns.of(kernel.decode(parts, from_offset, take_values), next_offset)
 
 
 def concat(columns: Sequence[Columns]) -> Columns:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import cramjam
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.wire.records import gzip_members, lz4_frames, snappy_blocks, zstd_frames
 from kavka.wire.records.corrupt import BatchTooLarge
 from kavka.wire.records.snappy_blocks import XERIAL_MAGIC
@@ -92,8 +92,12 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
             return bytes(cramjam.zstd.compress(data, level=chosen))
 
 
-def decompress(codec: Compression, data: Buffer, limit: int) -> Buffer:
+def decompress(
+    codec: Compression, data: Buffer, limit: int, take: TakeMemory | None = None
+) -> Buffer:
     """Return what `data` decompresses to, at most `limit` bytes; for no codec that is `data` itself.
+
+    `take` gives memory for it, where the codec has a use for that.
 
     For readers of what a broker has taken: lz4 frames of linked blocks, and those with a wrong checksum of their
     descriptor, are read too, since brokers of earlier versions took them. Raise CorruptBody, or BatchTooLarge when
@@ -103,6 +107,10 @@ def decompress(codec: Compression, data: Buffer, limit: int) -> Buffer:
         if len(data) > limit:
             raise BatchTooLarge(f"a body of more than {limit} bytes", 0)
         return data
+    if codec is Compression.LZ4 and take is not None:
+        whole = lz4_frames.decompress_plain_blocks(memoryview(data), limit, take)
+        if whole is not None:
+            return whole
     pieces = decompress_pieces(codec, data, limit, is_stored=True)
     if codec is not Compression.LZ4:
         found = [piece for piece in pieces if not isinstance(piece, int)]

@@ -14,7 +14,7 @@ from typing import Final
 
 import cramjam
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.wire.records.corrupt import BatchTooLarge, CorruptBody
 from kavka.wire.records.kernel import xxhash32
 
@@ -61,6 +61,44 @@ def decompress_single_block(data: memoryview) -> Buffer | None:
         return block
     scratch = bytearray(min(largest, 255 * len(data)))
     return memoryview(scratch)[: _block_into(block, scratch, _FIRST_BLOCK)]
+
+
+def decompress_plain_blocks(data: memoryview, limit: int, take: TakeMemory) -> memoryview | None:
+    """Return the body of a frame such as producers write: independent blocks without checksums, and an end.
+
+    Each block is decompressed to its place in memory of `take`. None for any other frame, and for one that
+    may come to more than `limit` bytes: `pieces` tells. Raise CorruptBody when a block does not decompress.
+    """
+    largest = _ONE_BLOCK.get(bytes(data[4:7]))
+    if largest is None or bytes(data[:4]) != MAGIC:
+        return None
+    blocks = []
+    position, room = 7, 0
+    while True:
+        if len(data) - position < 4:
+            return None
+        (word,) = _LITTLE.unpack_from(data, position)
+        position += 4
+        length = word & _LENGTH
+        if length == 0:
+            break
+        if length > largest or position + length > len(data):
+            return None
+        blocks.append((position, length, word & _STORED))
+        room += length if word & _STORED else min(largest, 255 * length)
+        position += length
+    if room > limit:
+        return None
+    body = take(room)
+    end = 0
+    for position, length, is_stored in blocks:
+        block = data[position : position + length]
+        if is_stored:
+            body[end : end + length] = block
+            end += length
+        else:
+            end += _block_into(block, body[end : end + largest], position)
+    return body[:end]
 
 
 def pieces(data: Buffer, *, is_stored: bool = False) -> Iterator[Buffer | int]:
@@ -129,7 +167,7 @@ def _check_block(view: memoryview, block: memoryview, position: int) -> None:
         raise CorruptBody("lz4: a wrong checksum of a block", position)
 
 
-def _block_into(block: memoryview, scratch: bytearray, position: int) -> int:
+def _block_into(block: memoryview, scratch: bytearray | memoryview, position: int) -> int:
     try:
         written: int = cramjam.lz4.decompress_block_into(block, scratch)
     except cramjam.DecompressionError as error:

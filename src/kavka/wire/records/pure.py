@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from kavka.io import Buffer
+from kavka.io import Buffer, TakeMemory
 from kavka.wire.records import corrupt
 from kavka.wire.records.murmur2 import murmur2 as murmur2
 from kavka.wire.records.pure_fields import (
@@ -49,6 +49,7 @@ ColumnInput = tuple[Buffer, Buffer, Buffer | None, int, int]
 HeadersInput = tuple[Buffer, Buffer | None, int, int, ColumnInput, ColumnInput]
 """list offsets, validity, index of the first row, bytes per offset; the columns of header keys and values."""
 
+SMALLEST_TAKEN = 65_536
 Header = TypeVar("Header", bound=tuple[int, ...])
 
 NO_TIMESTAMP = -1
@@ -189,12 +190,17 @@ def records(
     return made
 
 
-def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
+def decode(
+    parts: Sequence[Part], from_offset: int, take: TakeMemory | None = None
+) -> tuple[Any, ...]:
     """Return the records of several bodies, from an offset on, as the fields of `columns.Columns`.
 
+    Where the bodies come to 64 KiB or more, `take` gives the memory for the values: it returns at least as many bytes
+    as it is asked for. Should the values fill less than half of it, they are copied out.
     Raise OverflowError when the bytes of all bodies would not fit 32-bit offsets.
     """
-    if sum(len(memoryview(body)[start:end]) for body, start, end, *_ in parts) > 0x7FFF_FFFF:
+    room = sum(len(memoryview(body)[start:end]) for body, start, end, *_ in parts)
+    if room > 0x7FFF_FFFF:
         raise OverflowError("more than 2 GiB of records for one set of columns")
     offsets, timestamps, types = array("q"), array("q"), bytearray()
     key, value, header_key, header_value = _Column(), _Column(), _Column(), _Column()
@@ -206,7 +212,7 @@ def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
 
     for body, start, end, count, base_offset, base_timestamp, kind, append_time in parts:
 
-        def take(data: bytes, record: RawRecord, position: int) -> None:
+        def add_row(data: bytes, record: RawRecord, position: int) -> None:
             _, delta, offset_delta, key_at, key_length, value_at, value_length, _, _ = record
             offset = wrap(base_offset + offset_delta)  # noqa: B023
             if offset < from_offset:
@@ -221,18 +227,34 @@ def decode(parts: Sequence[Part], from_offset: int) -> tuple[Any, ...]:
                 each_header(data, record, add_header)
             header_offsets.append(len(header_key.validity))
 
-        each_record(body, start, end, count, take)
+        each_record(body, start, end, count, add_row)
+    value_offsets, value_data, *value_nulls = value.buffers()
+    values: Buffer = value_data
+    if take is not None and room >= SMALLEST_TAKEN:
+        values = _in_taken(value_data, take(room), room)
     return (
         len(offsets),
         bytearray(offsets.tobytes()),
         bytearray(timestamps.tobytes()),
         types,
         *key.buffers(),
-        *value.buffers(),
+        value_offsets,
+        values,
+        *value_nulls,
         bytearray(header_offsets.tobytes()),
         *header_key.buffers()[:2],
         *header_value.buffers(),
     )
+
+
+def _in_taken(data: Buffer, memory: memoryview, room: int) -> Buffer:
+    """Return data in memory that was taken for it, unless they would leave most of that empty."""
+    if len(memory) < room:
+        raise ValueError("less memory than was asked for")
+    if 2 * len(data) < len(memory):
+        return data
+    memory[: len(data)] = data
+    return memory[: len(data)]
 
 
 def encode(

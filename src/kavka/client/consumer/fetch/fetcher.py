@@ -69,7 +69,7 @@ class Fetcher:
         self._subscription = subscription
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._in_flight: dict[BrokerId, asyncio.Future[Any]] = {}
+        self._in_flight: set[BrokerId] = set()
         self._connecting: dict[BrokerId, asyncio.Task[None]] = {}
         self._is_scheduled = False
         self._is_closed = False
@@ -228,15 +228,15 @@ class Fetcher:
             what = session.request(wanted, version >= _FIRST_BY_ID)
             request = fetch_request(what, self._settings, wait_ms)
             timeout_ms = self._settings.request_timeout_ms + wait_ms
-            response = peer.post(request, version, timeout_ms)
+            asked = {state.topic_partition: (state, state.position_changes) for state in states}
+            pause_s = _EMPTY_PAUSE_S if some_full else 0.0
+            on_response = partial(self._on_fetched, broker_id, asked, pause_s)
+            peer.post_then(request, version, timeout_ms, on_response)
         except (ConnectionError, KafkaError) as error:
             session.lost()
             self._fail_or_retry(states, error)
             return
-        self._in_flight[broker_id] = response
-        asked = {state.topic_partition: (state, state.position_changes) for state in states}
-        pause_s = _EMPTY_PAUSE_S if some_full else 0.0
-        response.add_done_callback(partial(self._on_fetched, broker_id, asked, pause_s))
+        self._in_flight.add(broker_id)
 
     def _topic_id(self, topic_partition: TopicPartition) -> TopicId:
         topic = self._cluster.metadata.topics.get(topic_partition.topic)
@@ -278,12 +278,11 @@ class Fetcher:
         broker_id: BrokerId,
         asked: dict[TopicPartition, tuple[PartitionState, int]],
         pause_s: float,
-        response: asyncio.Future[Any],
+        response: Any,
+        error: Exception | None,
     ) -> None:
-        del self._in_flight[broker_id]
-        if self._is_closed or response.cancelled():
-            if not response.cancelled():
-                response.exception()
+        self._in_flight.discard(broker_id)
+        if self._is_closed:
             return
         # A partition that was taken away and given back has another state: what was asked for the old one may lie
         # far behind the new one's position.
@@ -294,13 +293,12 @@ class Fetcher:
             if state.position_changes == moves and assigned.get(topic_partition) is state
         }
         session = self._sessions[broker_id]
-        error = response.exception()
         if error is not None:
             log.info("fetch failed broker=%d reason=%s", broker_id, error)
             session.lost()
             self._fail_or_retry(list(current.values()), error)
         else:
-            self._on_response(session, asked, current, response.result(), pause_s)
+            self._on_response(session, asked, current, response, pause_s)
         self.wake()
 
     def _on_response(

@@ -23,17 +23,28 @@ cdef inline void put(Column* c, Bytes p, int64_t length) noexcept nogil:
 
 
 cdef class Growing:
-    """The bytearrays behind a Column."""
+    """The bytearrays behind a Column; its data may be in memory that was taken elsewhere."""
 
     cdef object offsets, data, valid
+    cdef Py_buffer taken
+    cdef bint is_taken
     cdef Column c
 
-    def __cinit__(self, Py_ssize_t rows, Py_ssize_t room):
+    def __cinit__(self, Py_ssize_t rows, Py_ssize_t room, take=None):
+        self.is_taken = False
         self.offsets = PyByteArray_FromStringAndSize(NULL, 4 * (rows + 1))
-        self.data = PyByteArray_FromStringAndSize(NULL, room)
         self.valid = PyByteArray_FromStringAndSize(NULL, (rows + 7) // 8)
         self.c.offsets = <int32_t*>PyByteArray_AS_STRING(self.offsets)
-        self.c.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
+        if take is None or room < SMALLEST_TAKEN:
+            self.data = PyByteArray_FromStringAndSize(NULL, room)
+            self.c.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
+        else:
+            self.data = take(room)
+            PyObject_GetBuffer(self.data, &self.taken, PyBUF_WRITABLE)
+            self.is_taken = True
+            if self.taken.len < room:
+                raise ValueError("less memory than was asked for")
+            self.c.data = <uint8_t*>self.taken.buf
         self.c.valid = <uint8_t*>PyByteArray_AS_STRING(self.valid)
         memset(self.c.valid, 0, (rows + 7) // 8)
         self.c.offsets[0] = 0
@@ -41,10 +52,24 @@ cdef class Growing:
         self.c.used = 0
         self.c.nulls = 0
 
+    def __dealloc__(self):
+        if self.is_taken:
+            PyBuffer_Release(&self.taken)
+
+    cdef int cut(self) except -1:
+        """Cut the data at its end. Taken memory that is mostly empty is given back: whoever keeps rows keeps all of it."""
+        if not self.is_taken:
+            if self.c.used < len(self.data):
+                PyByteArray_Resize(self.data, self.c.used)
+        elif 2 * <Py_ssize_t>self.c.used < self.taken.len:
+            self.data = PyByteArray_FromStringAndSize(<char*>self.c.data, self.c.used)
+        else:
+            self.data = memoryview(self.data)[:self.c.used]
+        return 0
+
     cdef tuple buffers(self):
         PyByteArray_Resize(self.offsets, 4 * (self.c.rows + 1))
-        if self.c.used < len(self.data):
-            PyByteArray_Resize(self.data, self.c.used)
+        self.cut()
         if self.c.nulls == 0:
             return self.offsets, self.data, None, 0
         PyByteArray_Resize(self.valid, (self.c.rows + 7) // 8)
@@ -120,8 +145,8 @@ cdef int put_body(Bytes p, Body* b, Rows* out) noexcept nogil:
     return EXTRA if b.position < b.end else SOUND
 
 
-def decode(parts, int64_t from_offset):
-    """Return the records of several bodies as the fields of `columns.Columns`."""
+def decode(parts, int64_t from_offset, take=None):
+    """Return the records of several bodies as the fields of `columns.Columns`; values may go into what `take` returns."""
     cdef list views = [(View(part[0]), *part[1:]) for part in parts]
     cdef int64_t rows = 0, room = 0
     cdef View view
@@ -134,22 +159,22 @@ def decode(parts, int64_t from_offset):
     if room > 0x7FFFFFFF:
         raise OverflowError("more than 2 GiB of records for one set of columns")
     # Few topics have headers; their room, of a header for each two bytes, is taken when the first is met.
-    columns = put_bodies(views, rows, room, 0, from_offset)
+    columns = put_bodies(views, rows, room, 0, from_offset, take)
     if columns is None:
-        columns = put_bodies(views, rows, room, room // 2, from_offset)
+        columns = put_bodies(views, rows, room, room // 2, from_offset, take)
         assert columns is not None, "parse lets no record claim more headers than fit"
     return columns
 
 
 cdef object put_bodies(
-    list views, Py_ssize_t rows, Py_ssize_t room, Py_ssize_t header_room, int64_t from_offset
+    list views, Py_ssize_t rows, Py_ssize_t room, Py_ssize_t header_room, int64_t from_offset, take
 ):
     """Decode, or return None when there are more headers than room for them."""
     offsets = PyByteArray_FromStringAndSize(NULL, 8 * rows)
     timestamps = PyByteArray_FromStringAndSize(NULL, 8 * rows)
     types = PyByteArray_FromStringAndSize(NULL, rows)
     header_offsets = PyByteArray_FromStringAndSize(NULL, 4 * (rows + 1))
-    cdef Growing key = Growing(rows, room), value = Growing(rows, room)
+    cdef Growing key = Growing(rows, room), value = Growing(rows, room, take)
     cdef Py_ssize_t header_bytes = room if header_room else 0
     cdef Growing header_key = Growing(header_room, header_bytes)
     cdef Growing header_value = Growing(header_room, header_bytes)
