@@ -1,16 +1,17 @@
-"""Fetched batches as columns and as Arrow, without a broker: memory that is used again, damage, several responses."""
+"""Fetched batches as columns and as Arrow, and batches of a producer: memory that is used again, and damage."""
 
 import pickle
 
 import pytest
 
 from kavka.client.consumer.batches import CorruptRecordError, Deserializers, FetchedBatches
+from kavka.client.producer.encoding import encode_records
 from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.net.frame_memory import FrameMemory
-from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.batch import BatchBuilder, decode_records
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import BatchHeader, walk_complete
+from kavka.wire.records.header import BatchHeader, batch_crc, read_header, walk_complete
 
 AT = TopicPartition("t", 0)
 ROWS = 100
@@ -92,3 +93,33 @@ def test_what_is_before_a_damaged_batch_is_one_table() -> None:
     damage(batches, 0)
     with pytest.raises(CorruptRecordError, match="checksum"):
         batches.to_arrow()
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_batches_of_a_producer_stay_as_they_are_until_nothing_refers_to_them(
+    codec: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.client.producer.encoding.REQUESTS", FrameMemory())
+
+    def encoded(number: int) -> Buffer:
+        values = [b"%03d-%03d" % (number, index) * 150 for index in range(ROWS)]
+        return encode_records(
+            values,
+            [5] * ROWS,
+            None,
+            {},
+            compression=codec,
+            level=None,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+        )
+
+    batches = [encoded(number) for number in range(9)]
+    del batches[::2]
+    batches += [encoded(number) for number in range(9, 12)]
+    for number, batch in zip([1, 3, 5, 7, 9, 10, 11], batches, strict=True):
+        header = read_header(batch)
+        assert batch_crc(batch, header) == header.crc
+        found = [record.value for record in decode_records(batch, header)]
+        assert found == [b"%03d-%03d" % (number, index) * 150 for index in range(ROWS)]

@@ -97,5 +97,7 @@ class Slices:
 
 RESPONSES = FrameMemory()
 """Of the responses that the clients of this process receive."""
+REQUESTS = FrameMemory()
+"""Of the batches that the producers of this process send."""
 RECORDS = FrameMemory(2 * KEPT_BYTES)
 """Of the records that they decompress, and of the values in Arrow's columns."""

@@ -568,3 +568,23 @@ def test_values_go_into_the_memory_that_was_taken_for_them(kernel) -> None:
         kernel.decode([part], 0, lambda size: memoryview(bytearray(size - 1)))
     with pytest.raises((TypeError, BufferError)):
         kernel.decode([part], 0, lambda size: memoryview(bytes(size)))
+
+
+@pytest.mark.parametrize("kernel", [_kernel, pure])
+def test_many_records_are_encoded_into_the_memory_that_was_taken_for_them(kernel) -> None:
+    taken: list[bytearray] = []
+
+    def take(size: int) -> memoryview:
+        taken.append(bytearray(b"?" * (size + 5)))
+        return memoryview(taken[-1])
+
+    values = [b"v%05d" % index * 200 for index in range(60)]
+    expected = kernel.encode(60, None, None, values, None, 5, 61)
+    found = kernel.encode(60, None, None, values, None, 5, 61, take)
+    assert found == expected
+    assert found.obj is taken[0]
+    assert type(kernel.encode(9, None, None, values[:9], None, 5, 61, take)) is bytearray
+    with pytest.raises(ValueError, match="less memory"):
+        kernel.encode(
+            60, None, None, values, None, 5, 61, lambda size: memoryview(bytearray(size - 1))
+        )

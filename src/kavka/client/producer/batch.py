@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kavka.client.producer.encoding import encode_records
 from kavka.client.producer.rejected_batch import RejectedBatch
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
+from kavka.io import Buffer
 from kavka.wire.records.compression import Compression
 
 log = logging.getLogger(__name__)
@@ -196,10 +197,10 @@ class ProducerBatch:
 
     def encode(
         self, compression: Compression, level: int | None, transactional: bool = False
-    ) -> bytes | bytearray:
+    ) -> Buffer:
         """Return the record batch as it goes to the broker."""
         if self.columns is not None:
-            encoded: bytes | bytearray = self.columns.encode(
+            encoded: Buffer = self.columns.encode(
                 compression,
                 level,
                 self.producer_id,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from struct import Struct
 
+from kavka.io import Buffer
+from kavka.net.frame_memory import REQUESTS
 from kavka.wire.crc32c import crc32c
 from kavka.wire.records import kernel
 from kavka.wire.records.body import seal
@@ -32,13 +34,18 @@ def encode_records(  # noqa: PLR0913  # the fields of a batch
     producer_epoch: int,
     base_sequence: int,
     transactional: bool = False,
-) -> bytearray:
-    """Return a batch of magic 2 with base offset 0. `keys` None means no keys; `headers` is by index of the record."""
+) -> Buffer:
+    """Return a batch of magic 2 with base offset 0; a large one is in memory that was used before.
+
+    `keys` None means no keys; `headers` is by index of the record.
+    """
     count = len(values)
     base_timestamp, max_timestamp = timestamps[0], max(timestamps)
     times = None if max_timestamp == base_timestamp == min(timestamps) else timestamps
     header_lists = [headers.get(i) for i in range(count)] if headers else None
-    body = kernel.encode(count, times, keys, values, header_lists, base_timestamp, HEADER_SIZE)
+    body = kernel.encode(
+        count, times, keys, values, header_lists, base_timestamp, HEADER_SIZE, REQUESTS.take
+    )
     return seal(
         body,
         count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 from kavka.io import Buffer, TakeMemory
 from kavka.wire.crc32c import crc32c
@@ -50,8 +50,11 @@ def body_of(
     return body, 0, len(body)
 
 
+B = TypeVar("B", bound=bytearray | memoryview)
+
+
 def seal(
-    batch: bytearray,
+    batch: B,
     count: int,
     base_timestamp: int,
     max_timestamp: int,
@@ -66,16 +69,17 @@ def seal(
     transactional: bool = False,
     control: bool = False,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-) -> bytearray:
+) -> B | bytearray:
     """Return a batch of `count` records that follow 61 free bytes in `batch`, which is used up.
 
     Raise ValueError when the batch would not fit a 32-bit length.
     """
+    sealed: B | bytearray = batch
     if compression is not Compression.NONE:
         packed = compress(compression, memoryview(batch)[HEADER_SIZE:], level)
-        batch = bytearray(HEADER_SIZE) + packed
-    if len(batch) > LARGEST_BATCH:
-        raise ValueError(f"a batch of {len(batch)} bytes")
+        sealed = bytearray(HEADER_SIZE) + packed
+    if len(sealed) > LARGEST_BATCH:
+        raise ValueError(f"a batch of {len(sealed)} bytes")
     attributes = int(compression)
     if timestamp_type:
         attributes |= LOG_APPEND_TIME_BIT
@@ -93,11 +97,11 @@ def seal(
         base_sequence,
         count,
     )
-    length = len(batch) - LENGTH_END
-    HEADER.pack_into(batch, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
-    crc = crc32c(memoryview(batch)[CRC_START:])
-    batch[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-    return batch
+    length = len(sealed) - LENGTH_END
+    HEADER.pack_into(sealed, 0, base_offset, length, leader_epoch, MAGIC, 0, *fields)
+    crc = crc32c(memoryview(sealed)[CRC_START:])
+    sealed[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
+    return sealed
 
 
 def reseal(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from kavka.io import Buffer, TakeMemory
 from kavka.wire.records import corrupt
@@ -257,6 +257,7 @@ def _in_taken(data: Buffer, memory: memoryview, room: int) -> Buffer:
     return memory[: len(data)]
 
 
+@overload
 def encode(
     count: int,
     timestamps: Sequence[int] | None,
@@ -265,9 +266,35 @@ def encode(
     headers: Sequence[Headers | bytes | None] | None,
     base_timestamp: int,
     reserve: int,
-) -> bytearray:
+) -> bytearray: ...
+
+
+@overload
+def encode(
+    count: int,
+    timestamps: Sequence[int] | None,
+    keys: Sequence[bytes | None] | None,
+    values: Sequence[bytes | None] | None,
+    headers: Sequence[Headers | bytes | None] | None,
+    base_timestamp: int,
+    reserve: int,
+    take: TakeMemory,
+) -> bytearray | memoryview: ...
+
+
+def encode(
+    count: int,
+    timestamps: Sequence[int] | None,
+    keys: Sequence[bytes | None] | None,
+    values: Sequence[bytes | None] | None,
+    headers: Sequence[Headers | bytes | None] | None,
+    base_timestamp: int,
+    reserve: int,
+    take: TakeMemory | None = None,
+) -> bytearray | memoryview:
     """Return `count` records with offset deltas 0, 1, 2… after `reserve` bytes of zeros.
 
+    Where they come to 64 KiB or more, `take` gives the memory: it returns at least as many bytes as it is asked for.
     Headers that are bytes come from `pack_headers`, and are not looked at. A list that is None means: every timestamp
     is the base's, every key or value null, no headers.
     Raise ValueError when a list has another length, OverflowError when a record reaches 2 GiB.
@@ -293,7 +320,13 @@ def encode(
             raise OverflowError("a record of more than 2 GiB")
         put_varint(output, len(record))
         output += record
-    return output
+    if take is None or len(output) < SMALLEST_TAKEN:
+        return output
+    memory = take(len(output))
+    if len(memory) < len(output):
+        raise ValueError("less memory than was asked for")
+    memory[: len(output)] = output
+    return memory[: len(output)]
 
 
 def _put_headers(record: bytearray, entries: Headers) -> None:

@@ -26,12 +26,11 @@ cdef class Growing:
     """The bytearrays behind a Column; its data may be in memory that was taken elsewhere."""
 
     cdef object offsets, data, valid
-    cdef Py_buffer taken
-    cdef bint is_taken
+    cdef Taken taken
     cdef Column c
 
     def __cinit__(self, Py_ssize_t rows, Py_ssize_t room, take=None):
-        self.is_taken = False
+        self.taken = None
         self.offsets = PyByteArray_FromStringAndSize(NULL, 4 * (rows + 1))
         self.valid = PyByteArray_FromStringAndSize(NULL, (rows + 7) // 8)
         self.c.offsets = <int32_t*>PyByteArray_AS_STRING(self.offsets)
@@ -39,12 +38,8 @@ cdef class Growing:
             self.data = PyByteArray_FromStringAndSize(NULL, room)
             self.c.data = <uint8_t*>PyByteArray_AS_STRING(self.data)
         else:
-            self.data = take(room)
-            PyObject_GetBuffer(self.data, &self.taken, PyBUF_WRITABLE)
-            self.is_taken = True
-            if self.taken.len < room:
-                raise ValueError("less memory than was asked for")
-            self.c.data = <uint8_t*>self.taken.buf
+            self.taken = Taken(take(room), room)
+            self.c.data = <uint8_t*>self.taken.buffer.buf
         self.c.valid = <uint8_t*>PyByteArray_AS_STRING(self.valid)
         memset(self.c.valid, 0, (rows + 7) // 8)
         self.c.offsets[0] = 0
@@ -52,19 +47,15 @@ cdef class Growing:
         self.c.used = 0
         self.c.nulls = 0
 
-    def __dealloc__(self):
-        if self.is_taken:
-            PyBuffer_Release(&self.taken)
-
     cdef int cut(self) except -1:
-        """Cut the data at its end. Taken memory that is mostly empty is given back: whoever keeps rows keeps all of it."""
-        if not self.is_taken:
+        """Cut the data at its end. Taken memory that is mostly empty is given back: rows that are kept keep all of it."""
+        if self.taken is None:
             if self.c.used < len(self.data):
                 PyByteArray_Resize(self.data, self.c.used)
-        elif 2 * <Py_ssize_t>self.c.used < self.taken.len:
+        elif 2 * <Py_ssize_t>self.c.used < self.taken.buffer.len:
             self.data = PyByteArray_FromStringAndSize(<char*>self.c.data, self.c.used)
         else:
-            self.data = memoryview(self.data)[:self.c.used]
+            self.data = memoryview(self.taken.memory)[:self.c.used]
         return 0
 
     cdef tuple buffers(self):

@@ -183,6 +183,26 @@ cdef class View:
         return 0
 
 
+cdef class Taken:
+    """Memory that was taken to be written to."""
+
+    cdef object memory
+    cdef Py_buffer buffer
+    cdef bint held
+
+    def __cinit__(self, memory, Py_ssize_t needed):
+        self.held = False
+        self.memory = memory
+        PyObject_GetBuffer(memory, &self.buffer, PyBUF_WRITABLE)
+        self.held = True
+        if self.buffer.len < needed:
+            raise ValueError("less memory than was asked for")
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.buffer)
+
+
 cdef int check_count(Py_ssize_t start, Py_ssize_t end, int64_t count) except -1:
     if count < 0 or count > (end - start) // SMALLEST_RECORD:
         fail(MISSING, start)

@@ -92,9 +92,10 @@ cdef inline Bytes bytes_of(list column, Py_ssize_t index):
 
 
 def encode(
-    int64_t count, timestamps, keys, values, headers, int64_t base_timestamp, Py_ssize_t reserve
+    int64_t count, timestamps, keys, values, headers, int64_t base_timestamp, Py_ssize_t reserve,
+    take=None,
 ):
-    """Return records as bytes after `reserve` bytes of zeros."""
+    """Return records as bytes after `reserve` bytes of zeros; many may go into what `take` returns."""
     cdef list key_list = flat(keys, count), value_list = flat(values, count)
     cdef list header_lists = flat_headers(headers, count), entries
     cdef object listed
@@ -127,8 +128,15 @@ def encode(
             raise OverflowError("a record of more than 2 GiB")
         sizes[index] = size
         total += varint_size(size) + size
-    output = PyByteArray_FromStringAndSize(NULL, total)
-    cdef uint8_t* p = <uint8_t*>PyByteArray_AS_STRING(output)
+    cdef Taken taken
+    cdef uint8_t* p
+    if take is None or total < SMALLEST_TAKEN:
+        output = PyByteArray_FromStringAndSize(NULL, total)
+        p = <uint8_t*>PyByteArray_AS_STRING(output)
+    else:
+        taken = Taken(take(total), total)
+        output = memoryview(taken.memory)[:total]
+        p = <uint8_t*>taken.buffer.buf
     memset(p, 0, reserve)
     p += reserve
     for index in range(count):
