@@ -476,6 +476,8 @@ class Peer(asyncio.BufferedProtocol):
     def _on_frame(self, frame: memoryview) -> None:
         if len(frame) < 4:
             raise InvalidFrameSize(f"frame of {len(frame)} bytes, which holds no correlation id")
+        if self._failure is not None:
+            return  # closed by the receiver of the response before: nothing waits any more
         (correlation_id,) = _CORRELATION(frame)
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is None:
@@ -492,6 +494,9 @@ class Peer(asyncio.BufferedProtocol):
             )
         except CorruptFrame as error:
             receiver.set_exception(error)
+        except Exception:  # a mistake of ours
+            receiver.set_exception(ConnectionError(f"a response of {self.name} was not decoded"))
+            raise
         else:
             throttle_ms = getattr(decoded[1], "throttle_time_ms", 0)
             if throttle_ms > 0:
