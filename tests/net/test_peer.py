@@ -247,7 +247,7 @@ def test_a_receiver_learns_that_there_will_be_no_response() -> None:
     run(Server(lambda writer, header: writer.close()), work)
 
 
-def test_a_callback_has_the_response_before_anything_else_runs(caplog) -> None:
+def test_a_callback_has_the_response_before_anything_else_runs() -> None:
     seen: list[Any] = []
     handled: list[dict[str, Any]] = []
 
