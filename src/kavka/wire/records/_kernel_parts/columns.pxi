@@ -57,7 +57,7 @@ cdef class Growing:
             PyBuffer_Release(&self.taken)
 
     cdef int cut(self) except -1:
-        """Cut the data at its end. Taken memory that is mostly empty is given back: rows that are kept keep all of it."""
+        """Cut the data at its end. Taken memory that is mostly empty is given back: whoever keeps rows keeps all of it."""
         if not self.is_taken:
             if self.c.used < len(self.data):
                 PyByteArray_Resize(self.data, self.c.used)
