@@ -374,7 +374,8 @@ def main() -> None:
     }
 
     def measured(_: object) -> dict[str, object]:
-        shape = "topics of ten partitions" if given.shape == "many" else "one topic"
+        each = given.partitions_per_topic
+        shape = f"topics of {each} partitions" if given.shape == "many" else "one topic"
         return {"lines": as_json(lines), "note": f"Shape: {shape}.", "warm_up": False}
 
     with (

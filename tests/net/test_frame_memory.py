@@ -101,6 +101,10 @@ def test_a_small_frame_leaves_a_large_map_to_others() -> None:
     assert memory.take(100).obj not in maps
 
 
+def test_memory_of_no_size_is_given() -> None:
+    assert len(FrameMemory().take(0)) == 0
+
+
 def test_a_memory_made_for_more_keeps_more() -> None:
     memory = FrameMemory(2 * KEPT_BYTES)
     frame = memory.take(KEPT_BYTES // 2)

@@ -247,7 +247,7 @@ def test_a_receiver_learns_that_there_will_be_no_response() -> None:
     run(Server(lambda writer, header: writer.close()), work)
 
 
-def test_a_callback_has_the_response_before_anything_else_runs(caplog) -> None:
+def test_a_callback_has_the_response_before_anything_else_runs() -> None:
     seen: list[Any] = []
     handled: list[dict[str, Any]] = []
 
@@ -292,6 +292,61 @@ def test_a_connection_whose_reader_failed_is_closed() -> None:
         assert peer.is_closed
 
     run(Server(answer), work)
+
+
+def test_a_response_that_our_decoder_fails_on_fails_its_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("a mistake")
+
+    async def work(peer):
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        monkeypatch.setattr("kavka.net.peer.decode_response", fail)
+        asked, behind = peer.post(heartbeat()), peer.post(heartbeat())
+        outcomes = await asyncio.gather(asked, behind, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [ConnectionError] * 2
+
+    run(Server(answer), work)
+
+
+def test_a_receiver_may_close_the_connection_while_more_responses_have_come() -> None:
+    failures: list[Exception] = []
+
+    async def work(peer):
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        first, second = Receiver(then=peer.close), Receiver()
+        post_to(peer, first)
+        post_to(peer, second)
+        wanted = b"".join(
+            b"".join(encode_response(HeartbeatResponse(), 4, number))  # type: ignore[arg-type]
+            for number in (1, 2)
+        )
+        peer.get_buffer(-1)[: len(wanted)] = wanted
+        peer._transport.abort = lambda: failures.append(AssertionError("aborted"))
+        peer.buffer_updated(len(wanted))
+        assert first.outcome.result() == HeartbeatResponse()
+        assert isinstance(second.outcome.exception(), ConnectionError)
+
+    run(Server(lambda writer, header: None), work)
+    assert failures == []
+
+
+def test_a_socket_is_closed_when_its_protocol_cannot_begin() -> None:
+    sockets: list[Any] = []
+
+    class Unable(Peer):
+        def connection_made(self, transport):
+            sockets.append(transport.get_extra_info("socket"))
+            raise AssertionError("a mistake")
+
+    async def main() -> None:
+        async with Server() as server:
+            await Unable.connect(TcpNetwork(), "127.0.0.1", server.port)
+
+    with pytest.raises(AssertionError, match="a mistake"):
+        asyncio.run(main())
+    assert [sock.fileno() for sock in sockets] == [-1]
 
 
 def test_large_requests_wait_in_the_memory_that_they_were_given_in() -> None:

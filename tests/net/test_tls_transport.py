@@ -196,6 +196,20 @@ def test_what_openssl_holds_is_given_after_a_pause(
     connected(contexts, story, 1000)
 
 
+def test_a_mistake_of_the_protocol_closes_the_connection_and_reaches_the_loop(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    async def story(transport: TlsTransport, wire: RecordingProtocol, client: Client) -> None:
+        loop, seen = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
+        wire.mistake = AssertionError("a mistake")
+        await client.send(b"y")
+        assert await asyncio.wait_for(asyncio.shield(wire.lost), 60) is None
+        assert seen == [wire.mistake]
+
+    connected(contexts, story)
+
+
 def test_damaged_records_close_the_connection(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:

@@ -174,6 +174,20 @@ def test_bytes_are_received(size: int) -> None:
     connected(story)
 
 
+def test_a_mistake_of_the_protocol_closes_the_connection_and_reaches_the_loop() -> None:
+    async def story(
+        transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket
+    ) -> None:
+        loop, seen = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
+        wire.mistake = AssertionError("a mistake")
+        await loop.sock_sendall(theirs, b"y")
+        assert await asyncio.wait_for(asyncio.shield(wire.lost), 60) is None
+        assert seen == [wire.mistake]
+
+    connected(story)
+
+
 def test_one_buffer_that_the_socket_takes_in_part_leaves_whole_and_before_the_next() -> None:
     async def story(
         transport: SocketTransport, wire: RecordingProtocol, theirs: socket.socket

@@ -33,6 +33,7 @@ class RecordingProtocol:
         self.lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self.pauses: list[str] = []
         self.pauses_after: int | None = None
+        self.mistake: Exception | None = None
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -47,6 +48,8 @@ class RecordingProtocol:
             await self.more.wait()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self.mistake is not None:
+            raise self.mistake
         self.received += self.buffer[:nbytes]
         self.more.set()
         if self.pauses_after is not None and len(self.received) >= self.pauses_after:

@@ -85,19 +85,21 @@ async def _connect_plain(
 ) -> BufferedProtocol:
     """Connect with the transport of accepted connections: asyncio's copies large requests, twice before Python 3.12."""
     sock = await _connected_socket(loop, host, port)
-    protocol = make()
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    SocketTransport(sock, protocol)
+    try:
+        protocol = make()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        SocketTransport(sock, protocol)
+    except BaseException:
+        sock.close()
+        raise
     return protocol
 
 
 async def _connected_socket(loop: asyncio.SelectorEventLoop, host: str, port: int) -> socket.socket:
     """Return a socket that is connected to the first address that answers."""
-    if not 0 <= port <= _LARGEST_PORT:
-        raise OverflowError(
-            f"ports are 0 to {_LARGEST_PORT}"
-        )  # else it would be taken modulo 65,536
+    if not 0 <= port <= _LARGEST_PORT:  # getaddrinfo would take it modulo 65,536
+        raise OverflowError(f"ports are 0 to {_LARGEST_PORT}")
     numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)

@@ -134,6 +134,12 @@ def _deadline(waiting: tuple[int, _Waiting]) -> float:
     return waiting[1].deadline
 
 
+def _api_key_of(request: Any) -> int:
+    key = schema_of(type(request)).api_key
+    assert key is not None, f"{type(request).__name__} is not a request"
+    return key
+
+
 def _size(parts: Sequence[Any]) -> int:
     """Return the bytes of a request, which has no ranges of files."""
     return sum(map(len, parts))
@@ -265,8 +271,7 @@ class Peer(asyncio.BufferedProtocol):
         CorruptFrame when the response cannot be read. Raise at once ConnectionError on a closed peer, KafkaError
         UNSUPPORTED_VERSION, and what the encoder refuses.
         """
-        key = schema_of(type(request)).api_key
-        assert key is not None, f"{type(request).__name__} is not a request"
+        key = _api_key_of(request)
         if version is None:
             version = self.version_of(key)
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -281,8 +286,7 @@ class Peer(asyncio.BufferedProtocol):
         call: Callable[[Any, Exception | None], None],
     ) -> None:
         """Write the request as `post`, and call with its response, or the failure, in the iteration it comes in."""
-        key = schema_of(type(request)).api_key
-        assert key is not None, f"{type(request).__name__} is not a request"
+        key = _api_key_of(request)
         receiver = CallbackReceiver(call, self._loop)
         self._post(
             partial(encode_request, request), key, version, timeout_ms, self._write, receiver
@@ -322,8 +326,7 @@ class Peer(asyncio.BufferedProtocol):
         self, request: Any, version: int | None, timeout_ms: int
     ) -> asyncio.Future[Any]:
         """Post a request of an authentication, before those that wait for its end."""
-        key = schema_of(type(request)).api_key
-        assert key is not None
+        key = _api_key_of(request)
         if version is None:
             version = self.version_of(key)
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -333,8 +336,7 @@ class Peer(asyncio.BufferedProtocol):
 
     def post_without_response(self, request: Any, version: int | None = None) -> None:
         """Write a request to which the broker sends no response (Produce with acks=0)."""
-        key = schema_of(type(request)).api_key
-        assert key is not None, f"{type(request).__name__} is not a request"
+        key = _api_key_of(request)
         if version is None:
             version = self.version_of(key)
         self._require_open()
@@ -476,6 +478,8 @@ class Peer(asyncio.BufferedProtocol):
     def _on_frame(self, frame: memoryview) -> None:
         if len(frame) < 4:
             raise InvalidFrameSize(f"frame of {len(frame)} bytes, which holds no correlation id")
+        if self._failure is not None:
+            return  # closed by the receiver of the response before: nothing waits any more
         (correlation_id,) = _CORRELATION(frame)
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is None:
@@ -492,6 +496,9 @@ class Peer(asyncio.BufferedProtocol):
             )
         except CorruptFrame as error:
             receiver.set_exception(error)
+        except Exception:  # a mistake of ours
+            receiver.set_exception(ConnectionError(f"a response of {self.name} was not decoded"))
+            raise
         else:
             throttle_ms = getattr(decoded[1], "throttle_time_ms", 0)
             if throttle_ms > 0:

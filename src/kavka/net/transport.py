@@ -1,7 +1,8 @@
-"""An accepted connection: buffers and ranges of files leave in the order in which they were queued.
+"""A connection in plain text: buffers and ranges of files leave in the order in which they were queued.
 
-asyncio's own transports cannot mix buffers with `sendfile` in one queue, so this one owns its socket through
-`loop.add_reader` and `loop.add_writer`. A range is sent by the kernel from the page cache; Python never sees its bytes.
+asyncio's own transports cannot mix buffers with `sendfile` in one queue, and copy large buffers, so this one owns its
+socket through `loop.add_reader` and `loop.add_writer`. Accepted connections use it, and on a selector loop those to
+other servers. A range is sent by the kernel from the page cache; Python never sees its bytes.
 
     queue:  [header][range of 00…0.log][header][range of 00…0.log] ...
              send(MSG_MORE)  sendfile
@@ -31,9 +32,7 @@ _SLICE_BYTES = 4 << 20  # what one connection may send before the loop serves th
 RANGE_COST = 256
 """The cost of a queued range towards the marks."""
 _SHORT_RANGE = 16 << 10  # up to here a copy of the bytes is cheaper than two system calls more
-
-
-_FEW = 8
+_FEW = 8  # so few buffers, of so many bytes in all, are joined: a copy is cheaper than the queue
 _SMALL_BYTES = 4096
 
 _MAPPED = "::ffff:"
@@ -142,7 +141,11 @@ class SocketTransport:
             self._fail(error)
             return
         if count:
-            self._protocol.buffer_updated(count)
+            try:
+                self._protocol.buffer_updated(count)
+            except Exception:  # a mistake: the protocol may have lost its place in the stream
+                self.abort()
+                raise
             return
         self.pause_reading()
         if not self._protocol.eof_received():

@@ -162,7 +162,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
                 raise AssertionError("answers are settled before")
 
     def _give_producer_id(self, transactional_id: str) -> None:
-        """Give an id at once, or when there is a further block of them."""
+        """Pass an id to the machine, at once or when there is a further block of them."""
         producer_id = self._producer_ids.get().take()
         if producer_id is not None:
             self.post(ProducerIdGiven(transactional_id, producer_id))

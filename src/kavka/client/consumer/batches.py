@@ -219,8 +219,8 @@ class FetchedBatches:
         """Return the records as columns; deserializers are not used."""
         return self._columns(None)
 
-    def _columns(self, values: TakeMemory | None) -> Columns:
-        """Return the columns, with memory of `values` for those."""
+    def _columns(self, take_values: TakeMemory | None) -> Columns:
+        """Return the records as columns, whose values are in memory of `take_values`."""
         self._raise_failure()
         batches = [
             (buffer, header)
@@ -229,7 +229,7 @@ class FetchedBatches:
             if not header.is_control
         ]
         try:
-            return self._decode(batches, values)
+            return self._decode(batches, take_values)
         except CorruptRecordError:
             return self._before_damage(batches)
 
@@ -284,7 +284,7 @@ class FetchedBatches:
         return [r for r in records if self.first_offset <= r.offset < self.next_offset]
 
     def _decode(
-        self, batches: list[tuple[Buffer, BatchHeader]], values: TakeMemory | None
+        self, batches: list[tuple[Buffer, BatchHeader]], take_values: TakeMemory | None
     ) -> Columns:
         next_offset = self.first_offset
         for buffer, header in batches:
@@ -296,7 +296,7 @@ class FetchedBatches:
                 next_offset,
                 from_offset=self.first_offset,
                 take_body=Slices(RECORDS).take,  # they are dropped here
-                take_values=values,
+                take_values=take_values,
             )
         except CorruptBatch as error:
             raise self._corrupt(batches[0][1], error) from error

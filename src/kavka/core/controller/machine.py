@@ -138,7 +138,10 @@ class ControllerMachine:
         return step.decision()
 
     def _may_change_metadata(self, event: Event) -> bool:
-        """Return False for what every broker reports while a new controller sends it everything, if all is well."""
+        """Return whether handling an event may change the metadata of partitions or brokers.
+
+        Every broker causes the first two while a new controller sends it everything: if all is well they change none.
+        """
         match event:
             case BrokerCleared(broker):
                 return broker in self.state.suspects

@@ -110,7 +110,11 @@ class TlsTransport(SocketTransport):
             if self._closing:
                 return
             if count:
-                self._protocol.buffer_updated(count)
+                try:
+                    self._protocol.buffer_updated(count)
+                except Exception:  # as in a `SocketTransport`
+                    self.abort()
+                    raise
             if self._session.outgoing.pending and not self._closing:
                 self._answer_control()
             if is_over and self._reading:
