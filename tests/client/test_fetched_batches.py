@@ -9,8 +9,9 @@ from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.net.frame_memory import FrameMemory
 from kavka.wire.records.batch import BatchBuilder
+from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import BatchHeader, walk_complete
+from kavka.wire.records.header import HEADER_SIZE, BatchHeader, walk_complete
 
 AT = TopicPartition("t", 0)
 ROWS = 100
@@ -92,3 +93,12 @@ def test_what_is_before_a_damaged_batch_is_one_table() -> None:
     damage(batches, 0)
     with pytest.raises(CorruptRecordError, match="checksum"):
         batches.to_arrow()
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_a_batch_without_records_has_none(codec: Compression) -> None:
+    batch = seal(bytearray(HEADER_SIZE), 0, 0, 0, compression=codec)
+    spans: list[tuple[Buffer, list[BatchHeader]]] = [(batch, list(walk_complete(batch)))]
+    batches = FetchedBatches(AT, spans, 0, 1, check_crcs=True, deserializers=Deserializers())
+    assert batches.records() == []
+    assert batches.to_arrow().num_rows == 0

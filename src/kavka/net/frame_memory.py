@@ -33,6 +33,8 @@ class FrameMemory:
 
         Raise OSError where there is none.
         """
+        if size == 0:
+            return memoryview(bytearray())  # there are no empty maps
         # A fork may have copied the lock while another thread held it: never wait for it.
         if size > self._kept_bytes // 4 or not self._lock.acquire(blocking=False):
             return memoryview(_map(size))
