@@ -469,4 +469,4 @@ class Tls:
 
 def test_a_port_that_is_none_is_not_taken_modulo_under_tls() -> None:
     with pytest.raises(ConnectionError, match="ports are 0 to 65535"):
-        asyncio.run(TcpNetwork().connect("localhost", 65_536 + 1, asyncio.BufferedProtocol, Tls()))
+        asyncio.run(TcpNetwork().connect("localhost", 65_536 + 1, lambda: Peer("c"), Tls()))
