@@ -44,6 +44,7 @@ def test_an_option_that_would_choose_a_registry_stops_nothing(finds_no_processes
         (["--node-id"], "--node-id needs a number, not ''"),
         (["--process-role=controller"], "--process-role 'controller': only broker is a role"),
         (["--every-one"], "unknown option --every-one"),
+        (["2"], "2: to stop one broker say --broker-id 2"),
     ],
 )
 def test_wrong_options_stop_nothing(arguments, sentence, finds_no_processes, capsys):

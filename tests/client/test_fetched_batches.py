@@ -10,8 +10,15 @@ from kavka.ids import TopicPartition
 from kavka.io import Buffer
 from kavka.net.frame_memory import FrameMemory
 from kavka.wire.records.batch import BatchBuilder, decode_records
+from kavka.wire.records.body import seal
 from kavka.wire.records.compression import Compression
-from kavka.wire.records.header import BatchHeader, batch_crc, read_header, walk_complete
+from kavka.wire.records.header import (
+    HEADER_SIZE,
+    BatchHeader,
+    batch_crc,
+    read_header,
+    walk_complete,
+)
 
 AT = TopicPartition("t", 0)
 ROWS = 100
@@ -123,3 +130,12 @@ def test_batches_of_a_producer_stay_as_they_are_until_nothing_refers_to_them(
         assert batch_crc(batch, header) == header.crc
         found = [record.value for record in decode_records(batch, header)]
         assert found == [b"%03d-%03d" % (number, index) * 150 for index in range(ROWS)]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_a_batch_without_records_has_none(codec: Compression) -> None:
+    batch = seal(bytearray(HEADER_SIZE), 0, 0, 0, compression=codec)
+    spans: list[tuple[Buffer, list[BatchHeader]]] = [(batch, list(walk_complete(batch)))]
+    batches = FetchedBatches(AT, spans, 0, 1, check_crcs=True, deserializers=Deserializers())
+    assert batches.records() == []
+    assert batches.to_arrow().num_rows == 0

@@ -128,3 +128,9 @@ def test_slices_share_memory_until_the_last_is_gone() -> None:
     assert bytes(second) == bytes([2]) * 20
     del second
     assert memory.take(MEBIBYTE).obj is kept
+
+
+def test_no_bytes_take_no_memory() -> None:
+    memory = FrameMemory()
+    assert len(memory.take(0)) == 0
+    assert not memory._maps

@@ -1,6 +1,7 @@
 """The peer against bytes written by hand with the codec."""
 
 import asyncio
+import ssl
 import struct
 from contextlib import suppress
 from functools import partial
@@ -511,3 +512,16 @@ def test_what_is_no_address_does_not_answer(host, port):
     """Addresses are announced by other processes."""
     with pytest.raises(OSError, match=r"is no address|not known|[Nn]o address"):
         asyncio.run(Peer.connect(TcpNetwork(), host, port, client_id="c"))
+
+
+class Tls:
+    async def context(self):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    def server_hostname(self, host):
+        return host
+
+
+def test_a_port_that_is_none_is_not_taken_modulo_under_tls() -> None:
+    with pytest.raises(ConnectionError, match="ports are 0 to 65535"):
+        asyncio.run(TcpNetwork().connect("localhost", 65_536 + 1, lambda: Peer("c"), Tls()))

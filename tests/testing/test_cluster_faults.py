@@ -185,6 +185,10 @@ def test_what_a_fault_cannot_be_is_refused(broker: Cluster, topic: Topic) -> Non
         broker.fail("Produce", "UNKNOWN_SERVER_ERROR", time=2)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="there is no broker 2, only"):
         broker.kill(2)
+    with pytest.raises(ValueError, match="there is no broker True, only"):
+        broker.kill(True)
+    with pytest.raises(TypeError, match="replication_factor='1': give a whole number"):
+        broker.topic(replication_factor="1")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no broker 2, only"):
         broker.cut(1, 2)
     with pytest.raises(RuntimeError, match="broker 1 runs already"):
@@ -228,6 +232,7 @@ def test_a_network_is_slow_by_numbers(broker: Cluster) -> None:
     [
         ({"brokers": "2"}, "brokers='2': give a whole number"),
         ({"settings": "a=b"}, "settings='a=b': give names and values, as in {'name': 'value'}"),
+        ({"settings": {1: 2}}, "settings: names are texts, not 1"),
         ({"users": ["app"]}, r"users=\['app'\]: give names and values"),
         ({"users": {"app": 1}}, "users={'app': 1}: names and passwords are texts"),
         ({"tls": "yes"}, "tls='yes': give True or False"),
@@ -247,6 +252,10 @@ def test_arguments_of_wrong_types_are_refused(
 def test_a_wait_for_what_is_no_number_and_no_function_is_refused(topic: Topic) -> None:
     with pytest.raises(TypeError, match=r"wait_for\('tea'\): give a number, or a function of"):
         topic.wait_for("tea")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"wait_for\(True\): give a number"):
+        topic.wait_for(True)
+    with pytest.raises(ValueError, match="timeout_s=nan: it would wait without end"):
+        topic.wait_for(1, timeout_s=float("nan"))
 
 
 def test_what_the_matter_is_with_brokers_is_known(broker: Cluster) -> None:
@@ -263,8 +272,10 @@ def test_what_the_matter_is_with_brokers_is_known(broker: Cluster) -> None:
 def test_one_value_is_not_taken_for_many(topic: Topic) -> None:
     with pytest.raises(TypeError, match="'tea' is one value: `send` writes it"):
         topic.send_many("tea")
-    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+    with pytest.raises(TypeError, match=r"\('key', 'value', 'header'\): give \(key, value\)"):
         topic.send_many([("key", "value", "header")])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"a dictionary: give its .items\(\)"):
+        topic.send_many({"key": "value"})
     assert topic.records() == []
 
 

@@ -49,6 +49,8 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         context = None if tls is None else await tls.context()
         try:
+            if not 0 <= port <= _LARGEST_PORT:  # else some loops take it modulo 65,536
+                raise OverflowError(f"ports are 0 to {_LARGEST_PORT}")
             if tls is None and isinstance(loop, asyncio.SelectorEventLoop) and _HAS_SENDMSG:
                 return await _connect_plain(loop, host, port, make)
             transport, protocol = await loop.create_connection(
@@ -98,8 +100,6 @@ async def _connect_plain(
 
 async def _connected_socket(loop: asyncio.SelectorEventLoop, host: str, port: int) -> socket.socket:
     """Return a socket that is connected to the first address that answers."""
-    if not 0 <= port <= _LARGEST_PORT:  # getaddrinfo would take it modulo 65,536
-        raise OverflowError(f"ports are 0 to {_LARGEST_PORT}")
     numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)
@@ -113,7 +113,9 @@ async def _connected_socket(loop: asyncio.SelectorEventLoop, host: str, port: in
             failures.append(error)
     if len({str(failure) for failure in failures}) <= 1:
         raise failures[0]
-    raise OSError("; ".join(map(str, failures)))
+    kinds = {type(failure) for failure in failures}
+    common = kinds.pop() if len(kinds) == 1 else OSError
+    raise common("; ".join(map(str, failures)))
 
 
 async def _try_address(

@@ -146,6 +146,7 @@ class Cluster:
         Raise kavka.errors.KafkaError.
         """
         require_number("partitions", partitions, least=-1)
+        require_number("replication_factor", replication_factor, least=-1)
         full = name if exact else self.unique(name)
         texts = {key: _text(value) for key, value in (settings or {}).items()}
         self.helper("create_topic", full, partitions, replication_factor, texts)
@@ -472,6 +473,9 @@ def _require_types(settings: object, security: Mapping[str, object]) -> None:
     for name, value in {"settings": settings, "users": users}.items():
         if not isinstance(value, Mapping | None):
             raise TypeError(f"{name}={value!r}: give names and values, as in {{'name': 'value'}}")
+    for setting in settings if isinstance(settings, Mapping) else ():
+        if not isinstance(setting, str):
+            raise TypeError(f"settings: names are texts, not {setting!r}")
     for name in ("tls", "client_certificates", "authorization"):
         if not isinstance(security.get(name, False), bool):
             raise TypeError(f"{name}={security[name]!r}: give True or False")

@@ -153,7 +153,7 @@ class HostedCluster(LocalCluster):
         return found
 
     def _require_number(self, number: int) -> None:
-        if number not in self._client_links:
+        if type(number) is not int or number not in self._client_links:
             raise ValueError(f"there is no broker {number!r}, only {self.numbers}")
 
     def stop(self, number: int) -> None:

@@ -98,7 +98,9 @@ class Topic:
         """Write values, or (key, value) pairs, in order; return their offsets."""
         if isinstance(values, str | bytes):
             raise TypeError(f"{values!r} is one value: `send` writes it, `send_many` takes a list")
-        rows = [_row_of_pair(*each) if isinstance(each, tuple) else row_of(each) for each in values]
+        if isinstance(values, Mapping):
+            raise TypeError("a dictionary: give its .items() to write keys and values")
+        rows = [_row_of_pair(each) if isinstance(each, tuple) else row_of(each) for each in values]
         return [offset for _, offset in self._cluster.helper("send", self.name, rows)]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
@@ -156,7 +158,7 @@ class Topic:
 
         More records than the number are returned too. Raise NotInTime, which shows the last records that are there.
         """
-        if not isinstance(wanted, int) and not callable(wanted):
+        if isinstance(wanted, bool) or not (isinstance(wanted, int) or callable(wanted)):
             raise TypeError(f"wait_for({wanted!r}): give a number, or a function of the records")
         found: list[Record] = []
 
@@ -263,7 +265,10 @@ def row_of(
     }
 
 
-def _row_of_pair(key: Text, value: Text) -> dict[str, Any]:
+def _row_of_pair(pair: tuple[Text, ...]) -> dict[str, Any]:
+    if len(pair) != 2:
+        raise TypeError(f"{pair!r}: give (key, value)")
+    key, value = pair
     return row_of(value, key)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -36,6 +37,8 @@ def wait_for(
     An AssertionError counts as not yet, so a condition may assert. Raise NotInTime after `timeout_s` seconds, with the
     last value or the last AssertionError; `message`, or what it returns then, says what was waited for.
     """
+    if math.isnan(timeout_s):
+        raise ValueError("timeout_s=nan: it would wait without end")
     end = time.monotonic() + timeout_s
     while True:
         failure: AssertionError | None = None

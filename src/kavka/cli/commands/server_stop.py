@@ -37,6 +37,8 @@ def main(arguments: list[str]) -> int:
             return _refuse(f"--process-role {value!r}: only broker is a role of its own here")
         elif name.startswith("-") and name != "--process-role":
             return _refuse(f"unknown option {name}")
+        elif word.isdecimal():  # other words are ignored, as by Apache Kafka's script
+            return _refuse(f"{word}: to stop one broker say --broker-id {word}")
     if chosen is None:
         return stop_servers([], command="server-start", server="kafka")
     return _stop_one(chosen)

@@ -209,9 +209,7 @@ class Producer(Client):
                 self._appender.is_closed = True
                 await self._flushes.wait()
         except TimeoutError:
-            log.warning(
-                "producer closed before all was sent batches=%d", len(self._accumulator.incomplete)
-            )
+            log.warning("producer closed before all was sent records=%d", self._unsent_records())
         finally:
             self._appender.is_closed = True
             await self._awaiting_metadata.close(ConnectionError("the producer was closed"))
