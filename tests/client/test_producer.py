@@ -594,16 +594,3 @@ def test_the_partitions_of_a_topic_are_those_that_a_consumer_names(broker, setti
     found = run(broker, settings, work)
     assert found == [TopicPartition("t", number) for number in range(len(found))]
     assert found
-
-
-def test_records_of_an_unknown_topic_count_as_unsent_when_it_is_closed(broker, settings, caplog):
-    async def work():
-        producer = Producer(settings, network=broker)
-        await producer.start()
-        futures = [producer.append("unknown", b"x", want_future=True) for _ in range(3)]
-        await producer.close(timeout_ms=0)
-        return await asyncio.gather(*filter(None, futures), return_exceptions=True)
-
-    failures = asyncio.run(work())
-    assert [type(failure) for failure in failures] == [ConnectionError] * 3
-    assert "producer closed before all was sent records=3" in caplog.text

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kavka.client import Producer
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from support.writing import run, values
@@ -228,3 +229,16 @@ def test_a_future_is_not_given_by_a_closed_producer(broker, settings):
             producer.append("t", b"b", want_future=True)
 
     run(broker, settings, work)
+
+
+def test_records_of_an_unknown_topic_count_as_unsent_when_it_is_closed(broker, settings, caplog):
+    async def work():
+        producer = Producer(settings, network=broker)
+        await producer.start()
+        futures = [producer.append("unknown", b"x", want_future=True) for _ in range(3)]
+        await producer.close(timeout_ms=0)
+        return await asyncio.gather(*filter(None, futures), return_exceptions=True)
+
+    failures = asyncio.run(work())
+    assert [type(failure) for failure in failures] == [ConnectionError] * 3
+    assert "producer closed before all was sent records=3" in caplog.text
