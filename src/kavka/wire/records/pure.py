@@ -231,7 +231,7 @@ def decode(
     value_offsets, value_data, *value_nulls = value.buffers()
     values: Buffer = value_data
     if take is not None and room >= SMALLEST_TAKEN:
-        values = _in_taken(value_data, take(room), room)
+        values = _in_taken(value_data, _taken(take, room))
     return (
         len(offsets),
         bytearray(offsets.tobytes()),
@@ -247,10 +247,16 @@ def decode(
     )
 
 
-def _in_taken(data: Buffer, memory: memoryview, room: int) -> Buffer:
-    """Return data in memory that was taken for it, unless they would leave most of that empty."""
-    if len(memory) < room:
+def _taken(take: TakeMemory, size: int) -> memoryview:
+    """Return memory of `take`. Raise ValueError when it is less than was asked for."""
+    memory = take(size)
+    if len(memory) < size:
         raise ValueError("less memory than was asked for")
+    return memory
+
+
+def _in_taken(data: Buffer, memory: memoryview) -> Buffer:
+    """Return data in memory that was taken for it, unless they would leave most of that empty."""
     if 2 * len(data) < len(memory):
         return data
     memory[: len(data)] = data
@@ -322,9 +328,7 @@ def encode(
         output += record
     if take is None or len(output) < SMALLEST_TAKEN:
         return output
-    memory = take(len(output))
-    if len(memory) < len(output):
-        raise ValueError("less memory than was asked for")
+    memory = _taken(take, len(output))
     memory[: len(output)] = output
     return memory[: len(output)]
 
