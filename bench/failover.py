@@ -288,10 +288,15 @@ def main() -> None:
     parser.add_argument("--kind", choices=[*map(str, Kind), "both"], default="both")
     parser.add_argument("--only", default=",".join(NAMES))
     options = parser.parse_args()
+    chosen = options.only.split(",")
+    if unknown := [word for word in chosen if word not in NAMES]:
+        parser.error(
+            f"--only: {', '.join(map(repr, unknown))} unknown, known are {', '.join(NAMES)}"
+        )
     end_on_sigterm()
     count, lines = options.rounds or (2 if options.quick else 10), SampledLines()
     kinds = [Kind.APACHE, Kind.KAVKA] if options.kind == "both" else [Kind(options.kind)]
-    wanted = {f"{what}, {kind}": (what, kind) for what in options.only.split(",") for kind in kinds}
+    wanted = {f"{what}, {kind}": (what, kind) for what in chosen for kind in kinds}
     verdicts: dict[str, list[str]] = {}
 
     def measured(_: object) -> dict[str, object]:

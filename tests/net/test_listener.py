@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 from collections.abc import Iterator
@@ -83,5 +84,26 @@ def test_an_unknown_host_is_named() -> None:
     async def story() -> None:
         with pytest.raises(OSError, match=r"unknown\.invalid:9092"):
             await TcpNetwork().listen("unknown.invalid", 9092, Quiet)
+
+    asyncio.run(story())
+
+
+def test_an_accepted_socket_is_closed_when_its_protocol_cannot_begin() -> None:
+    def make() -> Quiet:
+        raise AssertionError("a mistake")
+
+    async def story() -> None:
+        errors: list[BaseException] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: errors.append(context["exception"])
+        )
+        listener = await TcpNetwork().listen("127.0.0.1", 0, make)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert [str(error) for error in errors] == ["a mistake"]
+        listener.close()
+        writer.close()
 
     asyncio.run(story())

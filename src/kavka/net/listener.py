@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kavka.io import BufferedProtocol, ServerTls
-from kavka.net.transport import SocketTransport
+from kavka.net.transport import SocketTransport, set_tcp_options
 from kavka.values import frozen
 
 if TYPE_CHECKING:
@@ -107,10 +107,14 @@ class SocketListener:
                 self._pause(OSError(errno.EMFILE, "the other descriptors are kept for files"))
                 return
             _set_options(sock, self._options)
-            if self._handshakes is None:
-                SocketTransport(sock, self._make(), self._options.send_queue_bytes)
-            else:
-                self._handshakes.begin(sock)
+            try:
+                if self._handshakes is None:
+                    SocketTransport(sock, self._make(), self._options.send_queue_bytes)
+                else:
+                    self._handshakes.begin(sock)
+            except BaseException:
+                sock.close()
+                raise
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: leave connections in the backlog for a while."""
@@ -139,8 +143,7 @@ def _first_reserved_descriptor() -> int:
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:
     sock.setblocking(False)
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_tcp_options(sock)
         if options.send_buffer_bytes >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
         if options.receive_buffer_bytes >= 0:

@@ -10,7 +10,7 @@ from typing import cast
 
 from kavka.io import BufferedProtocol, ClientTls, Listener, ServerTls
 from kavka.net.listener import SocketOptions, open_listener
-from kavka.net.transport import SocketTransport
+from kavka.net.transport import SocketTransport, set_tcp_options
 
 _LARGEST_PORT = 65_535
 _HAS_SENDMSG = hasattr(socket.socket, "sendmsg")  # Windows has not
@@ -78,7 +78,7 @@ class TcpNetwork:
             raise ClosedInHandshake(f"{host}:{port}") from error
         connection = transport.get_extra_info("socket")
         if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            set_tcp_options(connection)
         return cast(BufferedProtocol, protocol)
 
 
@@ -89,8 +89,7 @@ async def _connect_plain(
     sock = await _connected_socket(loop, host, port)
     try:
         protocol = make()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_tcp_options(sock)
         SocketTransport(sock, protocol)
     except BaseException:
         sock.close()

@@ -56,6 +56,12 @@ def host_of(peer: tuple[Any, ...] | None) -> str:
     return str(peer[0]).removeprefix(_MAPPED) if peer else ""
 
 
+def set_tcp_options(sock: socket.socket) -> None:
+    """Set TCP_NODELAY and SO_KEEPALIVE: small requests leave at once, and the kernel probes a peer that is silent."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
 def least_missed(clients: Collection[C]) -> C:
     """Return the first client of the address that has most: one address must not crowd out the others.
 
