@@ -55,7 +55,7 @@ bytecode: # of the tests, which otherwise each process of pytest compiles for it
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
 	@scripts/setup.sh test
-	$(PY) -m pytest -m long
+	$(PY) -m pytest -m long -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder --durations=40
 
 chaos: ## kill -9 a broker under load, 100 times
 	@scripts/setup.sh test
