@@ -27,6 +27,8 @@ class Timers:
     def __init__(self) -> None:
         """Create timers that `start` sets."""
         self._completions: list[tuple[int, str]] = []
+        # When ends that are owed are written, if no other record takes them along. Invariant: times ascend.
+        self._owed: dict[str, int] = {}
         # (when the transaction has had its time, id), of open ones. An entry counts while it is its id's `_watched`:
         # a later transaction of the same id needs no other entry, and is found when this one comes up.
         self._timeouts: list[tuple[int, str]] = []
@@ -47,6 +49,10 @@ class Timers:
         first_ms = self._next_expiry_check_ms
         if self._completions and (first_ms is None or self._completions[0][0] < first_ms):
             first_ms = self._completions[0][0]
+        if self._owed:
+            due_ms = next(iter(self._owed.values()))
+            if first_ms is None or due_ms < first_ms:
+                first_ms = due_ms
         if self._timeouts:
             due_ms = max(self._next_timeout_check_ms, self._timeouts[0][0] + 1)
             if first_ms is None or due_ms < first_ms:
@@ -64,6 +70,27 @@ class Timers:
         if self._completions and self._completions[0][0] <= now_ms:
             return heappop(self._completions)[1]
         return None
+
+    def owe(self, transactional_id: str, due_ms: int) -> None:
+        """Schedule the writing of an end that can wait; no earlier than those before it."""
+        self._owed[transactional_id] = due_ms
+
+    def settle(self, transactional_id: str) -> None:
+        """Note that an end that was owed is on its way."""
+        self._owed.pop(transactional_id, None)
+
+    def take_owed(self, now_ms: int) -> list[str]:
+        """Take the ids with an end that has waited long enough, as many as go into one batch."""
+        taken: list[str] = []
+        size = 0
+        for transactional_id, due_ms in self._owed.items():
+            if due_ms > now_ms or len(taken) >= _IDS_PER_CHECK or size >= _BYTES_PER_CHECK:
+                break
+            taken.append(transactional_id)
+            size += len(transactional_id)
+        for transactional_id in taken:
+            del self._owed[transactional_id]
+        return taken
 
     # Transactions open for too long
 
