@@ -58,8 +58,13 @@ class TransactionVerifier(Protocol):
         transactional_id: str,
         header: BatchHeader | None,
         batch: tuple[memoryview | BatchCheck, int, int],
+        *,
+        is_only: bool,
     ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
-        """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version."""
+        """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version.
+
+        `is_only`: its request has no other.
+        """
         ...
 
     def flush(self) -> None:
@@ -230,8 +235,13 @@ class RequestAppender:
         replica = self._find(topic_partition)
         if isinstance(replica, ErrorCode):
             return PartitionOutcome(index, None, AppendOutcome(replica))
+        topics = request.topic_data
         append = self._verifier().append(
-            replica, request.transactional_id, header, (batch, request.acks, version)
+            replica,
+            request.transactional_id,
+            header,
+            (batch, request.acks, version),
+            is_only=len(topics) == 1 and len(topics[0].partition_data) == 1,
         )
         if isinstance(append, AppendOutcome):
             return PartitionOutcome(index, replica, append)
