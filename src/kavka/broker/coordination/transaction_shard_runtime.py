@@ -129,6 +129,12 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
             self._loaded()
         super().commit_ready()
 
+    def _set_timer(self) -> None:
+        """Set the timer, unless all that is due is later than before: nearly every event leaves it alone."""
+        is_waiting = self._undecided or self._confirming
+        if is_waiting or self.machine.is_due_earlier or not self._timer.is_set:
+            super()._set_timer()
+
     def _from_bytes(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
         return from_bytes(key, value)
 

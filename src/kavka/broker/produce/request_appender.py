@@ -201,6 +201,30 @@ class RequestAppender:
             self._verifier().flush()
         return appends
 
+    def append_only_in_transaction(
+        self,
+        request: ProduceRequest,
+        version: int,
+        may_use_id: Callable[[], bool],
+        refusal_of: TopicRefusal,
+    ) -> TopicAppends | None:
+        """Append as `append_in_transaction` what needs no allowance: one small batch. None for any other request."""
+        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            return None
+        topic = request.topic_data[0]
+        data = topic.partition_data[0]
+        header = _header(data.records)
+        if header is None or _is_checked_first(header):
+            return None
+        refusal = _unauthorized(may_use_id, [header]) or refusal_of(topic.name)
+        topic_partition = TopicPartition(topic.name, data.index)
+        batch = refusal or data.records
+        assert isinstance(batch, memoryview | AppendOutcome)
+        row = self._append_verified(topic_partition, batch, header, request, version)
+        if isinstance(row, UnverifiedAppend):
+            self._verifier().flush()
+        return TopicAppends(topic.name, [row])
+
     def _begin_check(
         self,
         topic_partition: TopicPartition,

@@ -164,6 +164,11 @@ class TransactionShard:
         """Return when the next transaction is due, or the next check for expired ids."""
         return self._timers.deadline_ms()
 
+    @property
+    def is_due_earlier(self) -> bool:
+        """Return whether `deadline_ms` may be before what it was when it was asked for last."""
+        return self._timers.is_earlier
+
     # Life of the shard
 
     def loaded(self, now_ms: int) -> TransactionDecision:

@@ -37,13 +37,17 @@ class Timers:
         self._next_timeout_check_ms = AT_ONCE_MS
         self._to_expire: list[str] = []  # left to check by the present check
         self._next_expiry_check_ms: int | None = None
+        self.is_earlier = True
+        """True if `deadline_ms` may be before what it was when it was asked for last."""
 
     def start(self, now_ms: int, settings: TransactionSettings) -> None:
         """Begin to look for expired ids."""
+        self.is_earlier = True
         self._next_expiry_check_ms = now_ms + settings.remove_expired_interval_ms
 
     def deadline_ms(self) -> int | None:
         """Return when there is something to do; None is never."""
+        self.is_earlier = False
         if self._timed_out:
             return AT_ONCE_MS
         first_ms = self._next_expiry_check_ms
@@ -63,6 +67,7 @@ class Timers:
 
     def complete_at(self, transaction: Transaction, due_ms: int) -> None:
         """Schedule the writing of a transaction's end, if it is still to be written."""
+        self.is_earlier = True
         heappush(self._completions, (due_ms, transaction.transactional_id))
 
     def next_completion(self, now_ms: int) -> str | None:
@@ -73,6 +78,7 @@ class Timers:
 
     def owe(self, transactional_id: str, due_ms: int) -> None:
         """Schedule the writing of an end that can wait; no earlier than those before it."""
+        self.is_earlier = self.is_earlier or not self._owed
         self._owed[transactional_id] = due_ms
 
     def settle(self, transactional_id: str) -> None:
@@ -101,6 +107,7 @@ class Timers:
         deadline_ms = value.start_ms + value.timeout_ms
         if deadline_ms < self._watched.get(transactional_id, deadline_ms + 1):
             self._watched[transactional_id] = deadline_ms
+            self.is_earlier = True
             heappush(self._timeouts, (deadline_ms, transactional_id))
 
     def next_timed_out(

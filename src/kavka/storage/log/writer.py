@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 _INLINE_ENTRIES = 16
 
 
-_Markers = dict[int, EndMarker | None]
+Markers = dict[int, EndMarker | None]
+"""What control batches of transactions say, by their position."""
 
 
 class Appended(NamedTuple):
@@ -58,12 +59,16 @@ class LogWriter:
         self._flusher = flusher
 
     def append(
-        self, buffer: Buffer, headers: Sequence[BatchHeader], leader_epoch: int | None = None
+        self,
+        buffer: Buffer,
+        headers: Sequence[BatchHeader],
+        leader_epoch: int | None = None,
+        markers: Markers | None = None,
     ) -> Appended:
         """Append whole batches with assigned offsets; `headers` are those of `buffer`, from its first byte on.
 
         `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. `producers` learns
-        of the batches here. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
+        of the batches here. The markers are those of all control batches, or None when they are to be decoded. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
         the disk fails or has failed; nothing of the buffer is visible then.
         """
         directory, segments, config = self._directory, self._segments, self._context.config
@@ -78,7 +83,8 @@ class LogWriter:
         timestamp = last.max_timestamp
         if len(headers) > 1:
             timestamp = max(header.max_timestamp for header in headers)
-        markers = _markers_of(buffer, headers)
+        if markers is None:
+            markers = _markers_of(buffer, headers)
         segment = segments.active
         if segment.must_roll(config, size, last_offset, timestamp, directory.clock):
             segment = self.roll_at(base_offset)
@@ -167,7 +173,7 @@ class LogWriter:
         self,
         segment: Segment,
         headers: Sequence[BatchHeader],
-        markers: _Markers | None,
+        markers: Markers | None,
         leader_epoch: int | None,
     ) -> None:
         """Update the producers and the leader epochs with batches that have their place in the log."""
@@ -223,12 +229,12 @@ class LogWriter:
         await self._flusher.schedule()
 
 
-def _markers_of(buffer: Buffer, headers: Sequence[BatchHeader]) -> _Markers | None:
+def _markers_of(buffer: Buffer, headers: Sequence[BatchHeader]) -> Markers | None:
     """Return the transaction markers by their position, None without any.
 
     Raise CorruptBatch for a malformed one, before it gets a place in the log.
     """
-    found: _Markers | None = None
+    found: Markers | None = None
     for header in headers:
         if header.attributes & CONTROL_BIT and header.producer_id >= 0:
             if found is None:
