@@ -141,10 +141,27 @@ def test_transactions_that_end_together_are_completed_by_one_batch(run: Run) -> 
             assert reply.done()
             assert reply.value == EndReply(NONE)
         await until(lambda: not len(transactions.markers))
+        # The ends wait for the next records of their ids, but not for long.
+        states = [transactions.describe(one.name).state for one in producers]
+        assert states == ["CompleteCommit", "CompleteCommit"]
+        stored = served.replica(TopicPartition("__transaction_state", 0))
+        await until(lambda: stored.log.log_end_offset > 6)
         found = await served.fetch("__transaction_state", 0)
         counts = [one.record_count for one in walk_complete(bytes(found.records))]
         assert counts == [1, 1, 1, 1, 1, 1, 2], "two ids, partitions, outcomes, and both ends"
-        states = [transactions.describe(one.name).state for one in producers]
-        assert states == ["CompleteCommit", "CompleteCommit"]
+
+    run(story, transaction__state__log__num__partitions="1")
+
+
+def test_an_end_goes_with_the_first_record_of_the_next_transaction(run: Run) -> None:
+    async def story(served: Served) -> None:
+        one = await Producer.begin(served, "a")
+        await one.add()
+        assert (await one.produce(b"v")).error_code == NONE
+        await one.ended(committed=True)
+        await one.add()
+        found = await served.fetch("__transaction_state", 0)
+        counts = [each.record_count for each in walk_complete(bytes(found.records))]
+        assert counts == [1, 1, 1, 2], "the id, its partition, the outcome; the end and the next partition"
 
     run(story, transaction__state__log__num__partitions="1")
