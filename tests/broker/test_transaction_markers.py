@@ -162,6 +162,8 @@ def test_an_end_goes_with_the_first_record_of_the_next_transaction(run: Run) -> 
         await one.add()
         found = await served.fetch("__transaction_state", 0)
         counts = [each.record_count for each in walk_complete(bytes(found.records))]
-        assert counts == [1, 1, 1, 2], "the id, its partition, the outcome; the end and the next partition"
+        assert counts == [1, 1, 1, 2], (
+            "the id, its partition, the outcome; the end and the next partition"
+        )
 
     run(story, transaction__state__log__num__partitions="1")

@@ -181,7 +181,9 @@ class Transaction:
             return
         assert value.state.is_prepared
         assert not self.partitions_without_marker
-        assert self.is_completing or self.pending is None, "what follows an end is written behind it"
+        assert self.is_completing or self.pending is None, (
+            "what follows an end is written behind it"
+        )
 
 
 def is_exhausted(producer_epoch: int) -> bool:

@@ -68,8 +68,9 @@ class LogWriter:
         """Append whole batches with assigned offsets; `headers` are those of `buffer`, from its first byte on.
 
         `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. `producers` learns
-        of the batches here. The markers are those of all control batches, or None when they are to be decoded. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
-        the disk fails or has failed; nothing of the buffer is visible then.
+        of the batches here. `markers` are those of all control batches, or None when they are to be decoded. The
+        buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when the disk fails or has failed;
+        nothing of the buffer is visible then.
         """
         directory, segments, config = self._directory, self._segments, self._context.config
         if directory.failure is not None:
