@@ -167,3 +167,22 @@ def test_an_end_goes_with_the_first_record_of_the_next_transaction(run: Run) -> 
         )
 
     run(story, transaction__state__log__num__partitions="1")
+
+
+def test_a_clean_stop_writes_the_ends_that_are_owed(run: Run) -> None:
+    async def first(served: Served) -> None:
+        one = await Producer.begin(served, "a")
+        await one.add()
+        assert (await one.produce(b"v")).error_code == NONE
+        await one.ended(committed=True)
+        assert replica(served).log.log_end_offset == 2
+
+    async def second(served: Served) -> None:
+        stored = served.replica(TopicPartition("__transaction_state", 0)).log
+        assert stored.log_end_offset == 4
+        assert served.broker.transactions.describe("a").state == "CompleteCommit"
+        assert not len(served.broker.transactions.markers)
+        assert replica(served).log.log_end_offset == 2
+
+    run(first, transaction__state__log__num__partitions="1")
+    run(second, transaction__state__log__num__partitions="1")

@@ -145,11 +145,9 @@ class TransactionShard:
         if ended is not None:
             self._complete(ended, step)
             return step.decision()
-        owed = self._timers.take_owed(now_ms)
+        owed = self.write_owed(now_ms, now_ms)
         if owed:
-            for transactional_id in owed:
-                self._complete(transactional_id, step)
-            return step.decision()
+            return owed
         timed_out = self._timers.next_timed_out(self._transactions, now_ms, self.settings)
         if timed_out is not None:
             assert timed_out.value is not None
@@ -158,6 +156,14 @@ class TransactionShard:
             return step.decision()
         for expired in self._timers.expired(self._transactions, now_ms, self.settings):
             step.append_tombstone(expired)
+        return step.decision()
+
+    def write_owed(self, now_ms: int, until_ms: int) -> TransactionDecision:
+        """Write the ends that are owed and due until then, as many as go into one batch; nothing when none is left."""
+        step = Step(now_ms, self.settings)
+        while not step.records and (owed := self._timers.take_owed(until_ms)):
+            for transactional_id in owed:
+                self._complete(transactional_id, step)
         return step.decision()
 
     def deadline_ms(self) -> int | None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kavka.core.producer_state import CompletedTransaction
+from kavka.ids import NO_PRODUCER_ID
 from kavka.io import Buffer
 from kavka.storage.log.context import LogContext
 from kavka.storage.log.flusher import LogFlusher
@@ -84,7 +85,7 @@ class LogWriter:
         timestamp = last.max_timestamp
         if len(headers) > 1:
             timestamp = max(header.max_timestamp for header in headers)
-        if markers is None:
+        if markers is None and (len(headers) > 1 or last.attributes & CONTROL_BIT):
             markers = _markers_of(buffer, headers)
         segment = segments.active
         if segment.must_roll(config, size, last_offset, timestamp, directory.clock):
@@ -181,7 +182,8 @@ class LogWriter:
         epochs = self._epochs
         for header in headers:
             if header.attributes & CONTROL_BIT == 0:
-                self._producers.appended(header, header.base_offset)
+                if header.producer_id != NO_PRODUCER_ID:
+                    self._producers.appended(header, header.base_offset)
             elif markers is not None and header.producer_id >= 0:
                 marker = markers[header.position]
                 completed = replay_marker(self._producers, header, marker)
