@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from kavka.core.transaction.events import End, EndReply, SendMarkers
 from kavka.core.transaction_markers.events import TransactionMarkers
 from kavka.errors import ErrorCode
@@ -153,7 +155,11 @@ def test_transactions_that_end_together_are_completed_by_one_batch(run: Run) -> 
     run(story, transaction__state__log__num__partitions="1")
 
 
-def test_an_end_goes_with_the_first_record_of_the_next_transaction(run: Run) -> None:
+def test_an_end_goes_with_the_first_record_of_the_next_transaction(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.core.transaction.shard.COMPLETION_DELAY_MS", 600_000)
+
     async def story(served: Served) -> None:
         one = await Producer.begin(served, "a")
         await one.add()
@@ -169,7 +175,11 @@ def test_an_end_goes_with_the_first_record_of_the_next_transaction(run: Run) -> 
     run(story, transaction__state__log__num__partitions="1")
 
 
-def test_a_clean_stop_writes_the_ends_that_are_owed(run: Run) -> None:
+def test_a_clean_stop_writes_the_ends_that_are_owed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.core.transaction.shard.COMPLETION_DELAY_MS", 600_000)
+
     async def first(served: Served) -> None:
         one = await Producer.begin(served, "a")
         await one.add()

@@ -27,7 +27,7 @@ from kavka.core.transaction.events import (
     TransactionDecision,
 )
 from kavka.core.transaction.records import TransactionRecord
-from kavka.core.transaction.settings import COMPLETION_DELAY_MS, TransactionSettings
+from kavka.core.transaction.settings import TransactionSettings
 from kavka.core.transaction.shard import TransactionShard
 from kavka.core.transaction.stored import CONFIRMATION, from_bytes, to_bytes
 from kavka.errors import ErrorCode
@@ -91,8 +91,7 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         A broker that stops as the leader writes the ends that are owed, so that no marker is sent again at the start.
         """
         if not self._stopped and self._replica.partition.is_leader:
-            now_ms = self._now_ms()
-            while owed := self.machine.write_owed(now_ms, now_ms + COMPLETION_DELAY_MS):
+            while owed := self.machine.write_owed(self._now_ms()):
                 self._run(owed)
         super().stop()
         self._markers.forget(self)

@@ -158,10 +158,13 @@ class TransactionShard:
             step.append_tombstone(expired)
         return step.decision()
 
-    def write_owed(self, now_ms: int, until_ms: int) -> TransactionDecision:
-        """Write the ends that are owed and due until then, as many as go into one batch; nothing when none is left."""
+    def write_owed(self, now_ms: int, due_ms: int | None = None) -> TransactionDecision:
+        """Write ends that are owed, of those that are due by then, or of all; as many as go into one batch.
+
+        Return nothing when none is left.
+        """
         step = Step(now_ms, self.settings)
-        while not step.records and (owed := self._timers.take_owed(until_ms)):
+        while not step.records and (owed := self._timers.take_owed(due_ms)):
             for transactional_id in owed:
                 self._complete(transactional_id, step)
         return step.decision()

@@ -85,12 +85,13 @@ class Timers:
         """Note that an end that was owed is on its way."""
         self._owed.pop(transactional_id, None)
 
-    def take_owed(self, now_ms: int) -> list[str]:
-        """Take the ids with an end that has waited long enough, as many as go into one batch."""
+    def take_owed(self, now_ms: int | None) -> list[str]:
+        """Take ids with an end that is due, or of all that are owed, as many as go into one batch."""
         taken: list[str] = []
         size = 0
         for transactional_id, due_ms in self._owed.items():
-            if due_ms > now_ms or len(taken) >= _IDS_PER_CHECK or size >= _BYTES_PER_CHECK:
+            is_due = now_ms is None or due_ms <= now_ms
+            if not is_due or len(taken) >= _IDS_PER_CHECK or size >= _BYTES_PER_CHECK:
                 break
             taken.append(transactional_id)
             size += len(transactional_id)
