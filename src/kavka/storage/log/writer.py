@@ -29,7 +29,7 @@ _INLINE_ENTRIES = 16
 
 
 Markers = dict[int, EndMarker | None]
-"""What control batches of transactions say, by their position."""
+"""The markers in a buffer, by the position of their control batch; None where a control batch has none."""
 
 
 class Appended(NamedTuple):
