@@ -53,7 +53,12 @@ def mutable(cls: type[T]) -> type[T]:
 def replace(value: T, /, **changes: Any) -> T:
     """Return a copy of a value with other values in some fields. Raise TypeError for a field that it has not."""
     cls: Any = type(value)
-    copy: T = cls(**dict(zip(cls.__match_args__, cls.__values_of__(value), strict=True)) | changes)
+    values, places = list(cls.__values_of__(value)), cls.__places__
+    for name, changed in changes.items():
+        if name not in places:
+            raise TypeError(f"{cls.__name__} has no field {name}")
+        values[places[name]] = changed
+    copy: T = cls(*values)
     return copy
 
 
@@ -87,6 +92,7 @@ def _declare(cls: type[T], *, is_frozen: bool) -> type[T]:
         "__slots__": tuple(name for name in slots if name not in inherited),
         "__match_args__": names,
         "__declared__": declared,
+        "__places__": {name: place for place, name in enumerate(names)},
         "__values_of__": staticmethod(_values_of(names)),
     }
     for name, method in _methods(names, is_frozen=is_frozen).items():

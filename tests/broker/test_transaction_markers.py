@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from kavka.core.transaction.events import End, EndReply, SendMarkers
 from kavka.core.transaction_markers.events import TransactionMarkers
 from kavka.errors import ErrorCode
@@ -141,10 +143,56 @@ def test_transactions_that_end_together_are_completed_by_one_batch(run: Run) -> 
             assert reply.done()
             assert reply.value == EndReply(NONE)
         await until(lambda: not len(transactions.markers))
+        # The ends wait for the next records of their ids, but not for long.
+        states = [transactions.describe(one.name).state for one in producers]
+        assert states == ["CompleteCommit", "CompleteCommit"]
+        stored = served.replica(TopicPartition("__transaction_state", 0))
+        await until(lambda: stored.log.log_end_offset > 6)
         found = await served.fetch("__transaction_state", 0)
         counts = [one.record_count for one in walk_complete(bytes(found.records))]
         assert counts == [1, 1, 1, 1, 1, 1, 2], "two ids, partitions, outcomes, and both ends"
-        states = [transactions.describe(one.name).state for one in producers]
-        assert states == ["CompleteCommit", "CompleteCommit"]
 
     run(story, transaction__state__log__num__partitions="1")
+
+
+def test_an_end_goes_with_the_first_record_of_the_next_transaction(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.core.transaction.shard.COMPLETION_DELAY_MS", 600_000)
+
+    async def story(served: Served) -> None:
+        one = await Producer.begin(served, "a")
+        await one.add()
+        assert (await one.produce(b"v")).error_code == NONE
+        await one.ended(committed=True)
+        await one.add()
+        found = await served.fetch("__transaction_state", 0)
+        counts = [each.record_count for each in walk_complete(bytes(found.records))]
+        assert counts == [1, 1, 1, 2], (
+            "the id, its partition, the outcome; the end and the next partition"
+        )
+
+    run(story, transaction__state__log__num__partitions="1")
+
+
+def test_a_clean_stop_writes_the_ends_that_are_owed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.core.transaction.shard.COMPLETION_DELAY_MS", 600_000)
+
+    async def first(served: Served) -> None:
+        one = await Producer.begin(served, "a")
+        await one.add()
+        assert (await one.produce(b"v")).error_code == NONE
+        await one.ended(committed=True)
+        assert replica(served).log.log_end_offset == 2
+
+    async def second(served: Served) -> None:
+        stored = served.replica(TopicPartition("__transaction_state", 0)).log
+        assert stored.log_end_offset == 4
+        assert served.broker.transactions.describe("a").state == "CompleteCommit"
+        assert not len(served.broker.transactions.markers)
+        assert replica(served).log.log_end_offset == 2
+
+    run(first, transaction__state__log__num__partitions="1")
+    run(second, transaction__state__log__num__partitions="1")

@@ -242,13 +242,34 @@ def test_another_coordinator_knows_what_is_complete(run: Run) -> None:
         await ready(cluster)
         identity = await begun(cluster, "x", ON_THREE)
         assert await end(cluster, identity) == ErrorCode.NONE
-        await until(cluster, "x", "CompleteCommit")
+        shard = cluster.brokers[1].transactions.shard_of("x")
+        await cluster.until(lambda: shard.machine.durable()["x"].state.title == "CompleteCommit")
         await cluster.kill(1)
         assert await end(cluster, identity) == ErrorCode.NONE  # the same once more
         assert await end(cluster, identity, committed=False) == ErrorCode.INVALID_TXN_STATE
         again = await begun(cluster, "x", ON_THREE)
         assert (again.producer_id, again.epoch) == (identity.producer_id, identity.epoch + 1)
         assert markers(cluster, 3, ON_THREE) == ["COMMIT"]
+
+    run(story, **SETTINGS)
+
+
+def test_another_coordinator_comes_to_an_end_that_was_owed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kavka.core.transaction.shard.COMPLETION_DELAY_MS", 600_000)
+
+    async def story(cluster: Cluster) -> None:
+        await ready(cluster)
+        identity = await begun(cluster, "x", ON_THREE)
+        assert await end(cluster, identity) == ErrorCode.NONE
+        await until(cluster, "x", "CompleteCommit")
+        shard = cluster.brokers[1].transactions.shard_of("x")
+        assert shard.machine.durable()["x"].state.title == "PrepareCommit"
+        await cluster.kill(1)
+        await until(cluster, "x", "CompleteCommit")
+        assert await end(cluster, identity) == ErrorCode.NONE  # the same once more
+        assert set(markers(cluster, 3, ON_THREE)) == {"COMMIT"}
 
     run(story, **SETTINGS)
 

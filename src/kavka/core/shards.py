@@ -18,7 +18,7 @@ def java_string_hash(text: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-@lru_cache(1024)  # an id is looked up for each of its requests
+@lru_cache(4096)  # an id is looked up for each of its requests
 def partition_for(coordinated_id: str, partitions: int) -> int:
     """Return the partition of the internal topic that holds a group or a transactional id.
 

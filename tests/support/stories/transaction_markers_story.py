@@ -5,6 +5,7 @@
     needed NAME ID topic-partition... [abort]  a transaction of coordinator NAME has ended; ID is its producer id
     needed NAME ID..ID topic-partition...      so many transactions, each in all of these partitions
     needed NAME ID..ID each TOPIC              so many transactions, each in the partition of its number
+    at-once N NAME ID..ID topic-partition...   broker N, which is this one, writes their markers at once, if it may
     resigned NAME                              a coordinator leads no longer
     connected N                                request N has a connection: what it sends
     answered N [[ID/]topic-partition=CODE...]  request N is answered; NONE for what is not named
@@ -18,7 +19,7 @@ Requests are numbered from 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kavka.core.partition import NO_LEADER
 from kavka.core.transaction.events import MarkersWritten, SendMarkers
@@ -96,6 +97,18 @@ class Story:
         self.handle(events.MetadataChanged())
 
     def do_needed(self, words: list[str], _: dict[str, str]) -> None:
+        for each in self.transactions(words):
+            self.handle(each)
+
+    def do_at_once(self, words: list[str], _: dict[str, str]) -> None:
+        broker_id, needed = BrokerId(int(words[0])), list(self.transactions(words[1:]))
+        if self.machine.may_write_at_once(broker_id, needed):
+            self.perform([self.machine.submit(broker_id, needed, self.now_ms)])
+        else:
+            self.out.append("not at once")
+            self.perform(self.machine.handle_all(needed, self.now_ms))
+
+    def transactions(self, words: list[str]) -> Iterator[events.MarkersNeeded]:
         name, producer_ids, *partitions = [word for word in words if word != "abort"]
         coordinator = self.coordinators.setdefault(name, Coordinator(name))
         for producer_id in numbers_in(producer_ids):
@@ -103,7 +116,7 @@ class Story:
             names = each if partitions[0] == "each" else partitions
             taking_part = tuple(map(partition, names))
             transaction = SendMarkers("tx", producer_id, 0, "abort" not in words, taking_part)
-            self.handle(events.MarkersNeeded(coordinator, transaction))
+            yield events.MarkersNeeded(coordinator, transaction)
 
     def do_resigned(self, words: list[str], _: dict[str, str]) -> None:
         self.handle(events.CoordinatorResigned(self.coordinators.pop(words[0])))

@@ -3,6 +3,7 @@
     settings name=value...                               begin again with these settings
     coordinators ID=N|CODE...                            the coordinators of all transactional ids; others are not known
     batch NAME ID PRODUCER/EPOCH topic-partition [adds]  a batch waits for a verification, shared by its key
+    alone NAME ID PRODUCER/EPOCH topic-partition adds    the batch is its request's only one, which may be added at once
     offsets NAME ID PRODUCER/EPOCH topic-partition [adds]   offsets wait for one, which they do not share
     batches N ID PRODUCER/EPOCH TOPIC                    batches of so many partitions, from 0 on
     answered N [ID/topic-partition=CODE...] [error=CODE]   request N is answered; NONE for what is not named
@@ -80,6 +81,17 @@ class Story:
     def do_batch(self, words: list[str], _: dict[str, str]) -> None:
         request = request_in(words[1:])
         self.need(words[0], request[1:4], request)
+
+    def do_alone(self, words: list[str], _: dict[str, str]) -> None:
+        request = request_in(words[1:])
+        key = request[1:4]
+        if not self.machine.may_add_at_once(key, request):
+            self.need(words[0], key, request)
+            return
+        self.names.append(words[0])
+        self.adding[request.transactional_id] = events.TransactionalProducer(*request[:3])
+        self.out.append(f"here: {show_request(request)}")
+        self.handle(events.AddSubmitted(len(self.names) - 1, key, request))
 
     def do_offsets(self, words: list[str], _: dict[str, str]) -> None:
         self.need(words[0], len(self.names), request_in(words[1:]))

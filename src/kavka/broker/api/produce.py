@@ -140,24 +140,32 @@ class Handler:
     def _handle_in_transaction(
         self, context: RequestContext, request: ProduceRequest, allowance: Allowance
     ) -> _Result:
+        may_use_id = partial(_may_use_transactional_id, context, request)
+        refusal_of = partial(_refusal, context, request.acks)
+        only = self._appender.append_only_in_transaction(
+            request, context.version, may_use_id, refusal_of
+        )
+        if only is not None:
+            return self._respond_to_verified(context, request, [only])
         steps = self._appender.append_in_transaction(
-            request,
-            context.version,
-            partial(_may_use_transactional_id, context, request),
-            partial(_refusal, context, request.acks),
-            allowance,
+            request, context.version, may_use_id, refusal_of, allowance
         )
         try:
             wanted = next(steps)
         except StopIteration as stop:
-            appends: list[TopicAppends] = stop.value
-            outcomes = finished_topics(appends)
-            if len(outcomes) < len(appends):
-                return SecondStage(self._respond_when_verified(context, request, appends))
-            return self._respond_to_appended(context, request, outcomes)
+            return self._respond_to_verified(context, request, stop.value)
         context.connection.block()
         later = self._append_in_transaction_later(context, request, steps, wanted, allowance)
         return SecondStage(later)
+
+    def _respond_to_verified(
+        self, context: RequestContext, request: ProduceRequest, appends: list[TopicAppends]
+    ) -> _Result:
+        """Respond when everything that waits for its coordinator is appended or refused; now, if it is."""
+        outcomes = finished_topics(appends)
+        if len(outcomes) < len(appends):
+            return SecondStage(self._respond_when_verified(context, request, appends))
+        return self._respond_to_appended(context, request, outcomes)
 
     async def _append_in_transaction_later(
         self,

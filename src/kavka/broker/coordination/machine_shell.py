@@ -31,6 +31,11 @@ class MachineTimer:
         self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._end)
         self._ends_ms = due_ms
 
+    @property
+    def is_set(self) -> bool:
+        """Return whether the function will be called."""
+        return self._timer is not None
+
     def _end(self) -> None:
         self._timer = None
         self._tick()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from kavka.broker.context import BrokerContext
@@ -22,7 +22,7 @@ from kavka.core.transaction_markers import events
 from kavka.core.transaction_markers.events import Coordinator, Effect, Event
 from kavka.core.transaction_markers.machine import TransactionMarkerMachine
 from kavka.core.znodes import ZnodeError
-from kavka.errors import KafkaError
+from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
 from kavka.registry.interface import RegistryRefused, decode_or_none
 from kavka.wire.codec import CorruptFrame
@@ -147,7 +147,10 @@ class TransactionMarkerManager:
         end_ms = tick_ms() + SLICE_MS
         try:
             needed, self._needed = self._needed, []
-            self._perform(self._machine.handle_all(needed, tick_ms()))
+            if needed and self._machine.may_write_at_once(self._context.broker_id, needed):
+                self._write_at_once(needed)
+            else:
+                self._perform(self._machine.handle_all(needed, tick_ms()))
             while self._for_here and tick_ms() < end_ms:
                 self._write(self._for_here.popleft())
         finally:
@@ -156,6 +159,35 @@ class TransactionMarkerManager:
                 self._continue_soon()
 
     # -- this broker's own partitions
+
+    def _write_at_once(self, needed: list[events.MarkersNeeded]) -> None:
+        """Write markers of transactions that need none elsewhere; what is not settled at once is a request."""
+        codes: events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes] | None = None
+        try:
+            codes = self._write_here(
+                [
+                    events.TransactionMarkers(
+                        coordinator.coordinator_epoch, transaction, list(transaction.partitions)
+                    )
+                    for coordinator, transaction in needed
+                ]
+            )
+        except Exception:
+            # As in `_write`.
+            log.exception("markers not written broker=%d", self._context.broker_id)
+        if isinstance(codes, Mapping) and all(code is ErrorCode.NONE for code in codes.values()):
+            for coordinator, reports in _reports(needed).items():
+                _report(coordinator, reports)
+            return
+        broker_id, tick_ms = self._context.broker_id, self._context.clock.tick_ms()
+        request = self._machine.submit(broker_id, needed, tick_ms)
+        if isinstance(codes, Coroutine):
+            self._deliver_later(request, codes)
+            self._timer.set(self._machine.deadline_ms())
+        elif codes is None:
+            self._handle(events.RequestFailed(request.number, has_timed_out=False))
+        else:
+            self._handle(events.ResponseReceived(request.number, codes))
 
     def _write(self, request: events.SendRequest) -> None:
         event: Event = events.RequestFailed(request.number, has_timed_out=False)
@@ -243,6 +275,22 @@ class TransactionMarkerManager:
             return False
         node = decode_or_none(data, znodes.TopicNode.decode, path)
         return node is None or topic_partition.partition in node.assignment
+
+
+def _reports(
+    needed: list[events.MarkersNeeded],
+) -> dict[Coordinator, list[MarkersWritten]]:
+    """Return what coordinators learn when all markers are written."""
+    reports: dict[Coordinator, list[MarkersWritten]] = {}
+    for coordinator, transaction in needed:
+        written = MarkersWritten(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.partitions,
+        )
+        reports.setdefault(coordinator, []).append(written)
+    return reports
 
 
 def _report(coordinator: Coordinator, written: list[MarkersWritten]) -> None:

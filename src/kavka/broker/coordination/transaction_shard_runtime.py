@@ -86,7 +86,13 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         return self._now_ms()
 
     def stop(self) -> None:
-        """Reply NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state."""
+        """Reply NOT_COORDINATOR to all waiting requests, stop sending markers, and drop all state.
+
+        A broker that stops as the leader writes the ends that are owed, so that no marker is sent again at the start.
+        """
+        if not self._stopped and self._replica.partition.is_leader:
+            while owed := self.machine.write_owed(self._now_ms()):
+                self._run(owed)
         super().stop()
         self._markers.forget(self)
         for task in list(self._allocations):
@@ -128,6 +134,12 @@ class TransactionShardRuntime(ShardRuntime[Event, TransactionRecord, Effect]):
         if self._awaits_commit:
             self._loaded()
         super().commit_ready()
+
+    def _set_timer(self) -> None:
+        """Set the timer, unless all that is due is later than before: nearly every event leaves it alone."""
+        is_waiting = self._undecided or self._confirming
+        if is_waiting or self.machine.is_due_earlier or not self._timer.is_set:
+            super()._set_timer()
 
     def _from_bytes(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
         return from_bytes(key, value)

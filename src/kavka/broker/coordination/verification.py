@@ -25,6 +25,7 @@ from kavka.broker.partitions.replica_manager import ReplicaManager
 from kavka.broker.partitions.traffic import count_refused_produce
 from kavka.core.machine import Token
 from kavka.core.producer_state import Verification
+from kavka.core.transaction.events import AddPartitionsReply
 from kavka.core.verification.events import VerificationRequest
 from kavka.core.verification.outcomes import (
     BegunVerification,
@@ -79,10 +80,13 @@ class Verifier:
         transactional_id: str,
         header: BatchHeader | None,
         batch: tuple[memoryview | BatchCheck, int, int],
+        *,
+        is_only: bool = False,
     ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
         """Append a batch of a producer with transactional id at once, or later.
 
         `header` is None when it cannot be read; `batch` are records, or their check, acks and the request's version.
+        The partition of a request's only batch is added without waiting for `flush`.
         """
         adds = batch[2] >= _FIRST_THAT_ADDS
         is_asked = adds or self._is_enabled()
@@ -102,13 +106,19 @@ class Verifier:
             )
         ):
             return _append(replica, batch, begun.verification)
-        future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         request = VerificationRequest(
             transactional_id, producer_id, epoch, replica.topic_partition, adds
         )
+        reply = self._channel.add_at_once(key, request) if adds and is_only else None
+        if reply is not None and reply.done() and _is_added(reply.value):
+            return _append(replica, batch, begun.verification)
+        future: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
         token = self._channel.new_token()
         self._batches[token] = _Waiting(replica, begun, batch, future)
-        self._channel.verify(token, key, request)
+        if reply is None or reply.done():
+            self._channel.verify(token, key, request)
+        else:
+            self._channel.wait_for(token, key, request, reply)
         return future.result() if future.done() else future
 
     def flush(self) -> None:
@@ -193,6 +203,10 @@ class Verifier:
     def _is_enabled(self) -> bool:
         values = self._context.effective_configs.broker_values()
         return values["transaction.partition.verification.enable"] is True
+
+
+def _is_added(reply: AddPartitionsReply | ErrorCode) -> bool:
+    return isinstance(reply, AddPartitionsReply) and reply.error_code is ErrorCode.NONE
 
 
 def _judge(first: _Waiting, code: ErrorCode) -> ErrorCode:

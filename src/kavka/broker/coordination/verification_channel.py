@@ -78,6 +78,29 @@ class VerificationChannel:
         """Ask, or wait for the response that what came before with the same key waits for."""
         self._handle(events.VerificationNeeded(token, key, request))
 
+    def add_at_once(self, key: Hashable, request: VerificationRequest) -> ShardReply | None:
+        """Ask this broker's own coordinator now to add a partition; None where another broker, or the order, forbids.
+
+        A reply that is there and not NONE counts for nothing: `verify` asks again, and later if need be. For one that
+        is still to come, `wait_for` must follow.
+        """
+        if not self._machine.may_add_at_once(key, request):
+            return None
+        shard = self._transactions.shard_of(request.transactional_id)
+        if isinstance(shard, ErrorCode):
+            return None
+        producer, partitions = request[:3], (request.topic_partition,)
+        return shard.ask(
+            lambda token: AddPartitions(token, *producer, partitions, _LEADERS_ADD_PARTITIONS)
+        )
+
+    def wait_for(
+        self, token: Token, key: Hashable, request: VerificationRequest, reply: ShardReply
+    ) -> None:
+        """Wait for a reply of `add_at_once`; what comes meanwhile waits behind it."""
+        self._handle(events.AddSubmitted(token, key, request))
+        self._go_on_with(reply, _added_by(events.TransactionalProducer(*request[:3])))
+
     async def stop(self) -> None:
         """End all that waits, with NETWORK_EXCEPTION."""
         self._handle(events.Stopped())
@@ -201,14 +224,10 @@ class VerificationChannel:
         if not partitions:
             return
 
-        def event_of(reply: AddPartitionsReply | ErrorCode) -> Event:
-            code = reply if isinstance(reply, ErrorCode) else reply.error_code
-            return events.AddedHere(producer, code)
-
         self._ask(
             producer.transactional_id,
             lambda token: AddPartitions(token, *producer, partitions, _LEADERS_ADD_PARTITIONS),
-            event_of,
+            _added_by(producer),
         )
 
     def _ask(
@@ -227,7 +246,10 @@ class VerificationChannel:
             return
         if reply.done():
             self._handle(event_of(reply.value))
-            return
+        else:
+            self._go_on_with(reply, event_of)
+
+    def _go_on_with(self, reply: ShardReply, event_of: Callable[[Any], Event]) -> None:
         loop = asyncio.get_running_loop()
 
         def notify() -> None:
@@ -237,3 +259,15 @@ class VerificationChannel:
 
     def _go_on(self, reply: ShardReply, event_of: Callable[[Any], Event]) -> None:
         self._handle(event_of(reply.value))
+
+
+def _added_by(
+    producer: events.TransactionalProducer,
+) -> Callable[[AddPartitionsReply | ErrorCode], Event]:
+    """Return what makes an event of the reply to what was to be added to a producer's transaction."""
+
+    def event_of(reply: AddPartitionsReply | ErrorCode) -> Event:
+        code = reply if isinstance(reply, ErrorCode) else reply.error_code
+        return events.AddedHere(producer, code)
+
+    return event_of

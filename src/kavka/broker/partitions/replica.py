@@ -18,6 +18,7 @@ from kavka.io import Clock
 from kavka.settings.declaration import Value, whole_number
 from kavka.storage.failures import CorruptFile, LogDirectoryFailed
 from kavka.storage.log.log import Log
+from kavka.storage.log.writer import Markers
 from kavka.wire.records.batch_check import Allowance, BatchCheck, Refusal
 from kavka.wire.records.compression import Compression
 from kavka.wire.records.control import EndMarker, encode_end_marker
@@ -239,12 +240,16 @@ class Replica:
         return self.log.producers.check_verified(header, verification)
 
     def _append(
-        self, records: memoryview | bytearray, header: BatchHeader, append_time_ms: int = -1
+        self,
+        records: memoryview | bytearray,
+        header: BatchHeader,
+        append_time_ms: int = -1,
+        markers: Markers | None = None,
     ) -> AppendOutcome:
         """Write a batch that was judged and numbered."""
         leader_epoch = self.partition.leader_epoch
         try:
-            appended = self.log.append(records, (header,), leader_epoch)
+            appended = self.log.append(records, (header,), leader_epoch, markers)
         except LogDirectoryFailed as error:
             return AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
         traffic = self.traffic
@@ -274,12 +279,12 @@ class Replica:
         )
 
     def _append_several(
-        self, buffer: bytearray, headers: Sequence[BatchHeader]
+        self, buffer: bytearray, headers: Sequence[BatchHeader], markers: Markers
     ) -> list[AppendOutcome]:
-        """Write batches that were judged and numbered, by one write."""
+        """Write markers that were judged and numbered, by one write."""
         leader_epoch = self.partition.leader_epoch
         try:
-            written = self.log.append(buffer, headers, leader_epoch).written
+            written = self.log.append(buffer, headers, leader_epoch, markers).written
         except LogDirectoryFailed as error:
             failed = AppendOutcome(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
             return [failed] * len(headers)
@@ -324,7 +329,7 @@ class Replica:
         batch = self._encode_marker(producer_id, producer_epoch, marker, transaction_version)
         if isinstance(batch, ErrorCode):
             return AppendOutcome(batch)
-        return self._append_own(batch, read_header(batch))
+        return self._append_own(batch, read_header(batch), {0: marker})
 
     def append_markers(
         self, markers: Sequence[tuple[int, int, EndMarker, int]]
@@ -333,6 +338,7 @@ class Replica:
         outcomes: list[AppendOutcome | None] = []
         buffer = bytearray()
         headers: list[BatchHeader] = []
+        ends: Markers = {}
         offset, leader_epoch = self.log.log_end_offset, self.partition.leader_epoch
         for marker in markers:
             batch = self._encode_marker(*marker)
@@ -341,10 +347,11 @@ class Replica:
                 continue
             outcomes.append(None)
             position = len(buffer)
+            ends[position] = marker[2]
             buffer += batch
             headers.append(assign(buffer, read_header(buffer, position), offset, leader_epoch))
             offset += 1
-        appended = iter(self._append_several(buffer, headers) if headers else ())
+        appended = iter(self._append_several(buffer, headers, ends) if headers else ())
         return [next(appended) if outcome is None else outcome for outcome in outcomes]
 
     def _encode_marker(
@@ -369,9 +376,11 @@ class Replica:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return None if self.partition.has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS
 
-    def _append_own(self, records: bytearray, header: BatchHeader) -> AppendOutcome:
+    def _append_own(
+        self, records: bytearray, header: BatchHeader, markers: Markers | None = None
+    ) -> AppendOutcome:
         end_offset, epoch = self.log.log_end_offset, self.partition.leader_epoch
-        return self._append(records, assign(records, header, end_offset, epoch))
+        return self._append(records, assign(records, header, end_offset, epoch), -1, markers)
 
     def _duplicate(self, written: Duplicate) -> AppendOutcome:
         """Answer a batch that is in the log already as the first time, and no sooner than that."""

@@ -58,8 +58,13 @@ class TransactionVerifier(Protocol):
         transactional_id: str,
         header: BatchHeader | None,
         batch: tuple[memoryview | BatchCheck, int, int],
+        *,
+        is_only: bool,
     ) -> AppendOutcome | asyncio.Future[AppendOutcome]:
-        """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version."""
+        """Append a batch at once, or when its coordinator has agreed; with it come acks and the request's version.
+
+        `is_only`: its request has no other.
+        """
         ...
 
     def flush(self) -> None:
@@ -196,6 +201,30 @@ class RequestAppender:
             self._verifier().flush()
         return appends
 
+    def append_only_in_transaction(
+        self,
+        request: ProduceRequest,
+        version: int,
+        may_use_id: Callable[[], bool],
+        refusal_of: TopicRefusal,
+    ) -> TopicAppends | None:
+        """Append as `append_in_transaction` what needs no allowance: one small batch. None for any other request."""
+        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            return None
+        topic = request.topic_data[0]
+        data = topic.partition_data[0]
+        header = _header(data.records)
+        if header is None or _is_checked_first(header):
+            return None
+        refusal = _unauthorized(may_use_id, [header]) or refusal_of(topic.name)
+        topic_partition = TopicPartition(topic.name, data.index)
+        batch = refusal or data.records
+        assert isinstance(batch, memoryview | AppendOutcome)
+        row = self._append_verified(topic_partition, batch, header, request, version)
+        if isinstance(row, UnverifiedAppend):
+            self._verifier().flush()
+        return TopicAppends(topic.name, [row])
+
     def _begin_check(
         self,
         topic_partition: TopicPartition,
@@ -230,8 +259,13 @@ class RequestAppender:
         replica = self._find(topic_partition)
         if isinstance(replica, ErrorCode):
             return PartitionOutcome(index, None, AppendOutcome(replica))
+        topics = request.topic_data
         append = self._verifier().append(
-            replica, request.transactional_id, header, (batch, request.acks, version)
+            replica,
+            request.transactional_id,
+            header,
+            (batch, request.acks, version),
+            is_only=len(topics) == 1 and len(topics[0].partition_data) == 1,
         )
         if isinstance(append, AppendOutcome):
             return PartitionOutcome(index, replica, append)

@@ -17,9 +17,9 @@ def described(transactional_id: str, transaction: Transaction | None) -> Describ
     """Return the description, or why there is none."""
     if not transactional_id:
         return DescribedTransaction(ErrorCode.INVALID_REQUEST, transactional_id)
-    if transaction is None or transaction.value is None:
+    value = None if transaction is None else transaction.latest
+    if transaction is None or value is None:
         return DescribedTransaction(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
-    value = transaction.value
     shown = transaction.partitions_without_marker if value.state.is_prepared else value.partitions
     return DescribedTransaction(
         ErrorCode.NONE,
@@ -35,7 +35,7 @@ def described(transactional_id: str, transaction: Transaction | None) -> Describ
 
 def listed(transaction: Transaction) -> ListedTransaction | None:
     """Return a row of the list; None for an id that is not stored yet."""
-    value = transaction.value
+    value = transaction.latest
     if value is None:
         return None
     return ListedTransaction(transaction.transactional_id, value.producer_id, value.state.title)
@@ -49,7 +49,7 @@ def is_wanted(
     now_ms: int,
 ) -> bool:
     """Return whether a transactional id passes the filters, of which an empty or negative one lets all pass."""
-    value = transaction.value
+    value = transaction.latest
     return value is not None and not (
         (producer_ids and value.producer_id not in producer_ids)
         or (states and value.state.title not in states)

@@ -49,22 +49,21 @@ def end(transaction: Transaction | None, event: End, step: Step, new_id: int | N
     """Decide the outcome; `new_id` is a producer id that was asked for on the way."""
     if not event.transactional_id:
         _refuse(event, ErrorCode.INVALID_REQUEST, step)
-    elif transaction is None or transaction.value is None:
+    elif transaction is None or (value := transaction.latest) is None:
         _refuse(event, ErrorCode.INVALID_PRODUCER_ID_MAPPING, step)
     elif event.client_transaction_version < 2:
-        _end(transaction, transaction.value, event, step)
+        _end(transaction, value, event, step)
     else:
-        _end_with_new_epoch(transaction, transaction.value, event, step, new_id)
+        _end_with_new_epoch(transaction, value, event, step, new_id)
 
 
 def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, step: Step) -> None:
     """Abort an open transaction without its producer, which is fenced by the same record."""
     assert value.state is TransactionState.ONGOING
     client = value.client
-    prepared = replace(
-        with_producer(
-            value, Identity(client.producer_id, min(client.producer_epoch + 1, MAX_EPOCH))
-        ),
+    prepared = with_producer(
+        value,
+        Identity(client.producer_id, min(client.producer_epoch + 1, MAX_EPOCH)),
         state=TransactionState.PREPARE_ABORT,
         last_update_ms=step.now_ms,
     )
@@ -76,21 +75,38 @@ def abort_with_next_epoch(transaction: Transaction, value: StoredTransaction, st
 
 def complete(transaction: Transaction, step: Step) -> None:
     """Write the end of a transaction after all partitions have their marker."""
+    if transaction.owes_completion:
+        step.store_completion(transaction)
+    elif transaction.is_complete:
+        assert transaction.value is not None
+        step.store(transaction, _completed(transaction.value, step.now_ms))
+
+
+def owe_completion(transaction: Transaction, now_ms: int) -> bool:
+    """Note that the end is to be written, now that all partitions have their marker; return whether that can wait.
+
+    It cannot where a new producer id follows: what comes next builds on the record with both ids.
+    """
     value = transaction.value
     assert value is not None
-    assert transaction.is_complete
-    is_commit = value.state is TransactionState.PREPARE_COMMIT
-    over = replace(
+    if value.next_producer_id != NO_PRODUCER_ID:
+        return False
+    transaction.completion = _completed(value, now_ms)
+    return True
+
+
+def _completed(value: StoredTransaction, now_ms: int) -> StoredTransaction:
+    is_commit, successor = value.state is TransactionState.PREPARE_COMMIT, value.successor
+    return replace(
         value,
         state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
-        last_update_ms=step.now_ms,
-        producer_id=value.successor.producer_id,
-        producer_epoch=value.successor.producer_epoch,
+        last_update_ms=now_ms,
+        producer_id=successor.producer_id,
+        producer_epoch=successor.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_PRODUCER_EPOCH,
     )
-    step.store(transaction, over)
 
 
 def _end(transaction: Transaction, value: StoredTransaction, event: End, step: Step) -> None:
@@ -149,8 +165,9 @@ def _prepare_with_new_epoch(
     is_ongoing, client = value.state is TransactionState.ONGOING, value.client
     following = Identity(client.producer_id, client.producer_epoch + 1)
     successor = following if new_id is None else Identity(new_id, 0)
-    prepared = replace(
-        with_producer(value, successor),
+    prepared = with_producer(
+        value,
+        successor,
         state=_prepare(event.committed),
         start_ms=value.start_ms if is_ongoing else step.now_ms,
         last_update_ms=step.now_ms,

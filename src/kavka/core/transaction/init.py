@@ -33,7 +33,7 @@ def init_producer(
     transaction: Transaction, event: InitProducer, step: Step, new_id: int | None = None
 ) -> None:
     """Reply with the next epoch; `new_id` is a producer id that was allocated on the way."""
-    value = transaction.value
+    value = transaction.latest
     if transaction.is_busy:
         _refuse(event, ErrorCode.CONCURRENT_TRANSACTIONS, step)
     elif value is None:
@@ -66,7 +66,7 @@ def _may_continue(transaction: Transaction, value: StoredTransaction, event: Ini
 
 def _is_retry(transaction: Transaction, event: InitProducer) -> bool:
     """Return whether the producer asks again for the epoch that it was given, since the response was lost."""
-    value = transaction.value
+    value = transaction.latest
     if value is None or event.producer_id == -1 or value.state.is_open:
         return False
     if event.producer_epoch != transaction.last_producer_epoch or value.producer_epoch == MAX_EPOCH:
@@ -125,7 +125,8 @@ def _start_producer(
     if new_id is None:
         step.wait_for_producer_id(transaction, event)
         return
-    version = transaction.value.client_transaction_version if transaction.value else 0
+    before = transaction.latest
+    version = 0 if before is None else before.client_transaction_version
     value = StoredTransaction(
         new_id,
         0,

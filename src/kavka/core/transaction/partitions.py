@@ -18,8 +18,8 @@ def add_partitions(transaction: Transaction | None, event: AddPartitions, step: 
         step.reply(event.token, AddPartitionsReply(error))
         return
     assert transaction is not None
-    assert transaction.value is not None
-    value, added = transaction.value, frozenset(event.partitions)
+    value, added = transaction.latest, frozenset(event.partitions)
+    assert value is not None
     is_ongoing = value.state is TransactionState.ONGOING
     step.reply(event.token, AddPartitionsReply(ErrorCode.NONE))
     if is_ongoing and added <= value.partitions:
@@ -42,7 +42,7 @@ def verify(transaction: Transaction | None, event: Verify) -> VerifyReply:
 
     Pending changes do not count: a leader checks again when it appends, whether a marker has come in between.
     """
-    value = None if transaction is None else transaction.value
+    value = None if transaction is None else transaction.latest
     if not event.transactional_id:
         error = ErrorCode.INVALID_REQUEST
     else:
@@ -60,7 +60,7 @@ def takes_part(
     topic_partition: TopicPartition,
 ) -> bool:
     """Return whether `verify` would find a partition in the transaction."""
-    value = None if transaction is None else transaction.value
+    value = None if transaction is None else transaction.latest
     refusal = _refusal_to_verify(value, producer_id, producer_epoch)
     return value is not None and refusal is ErrorCode.NONE and topic_partition in value.partitions
 
@@ -86,9 +86,9 @@ def refused_verify(event: Verify, error: ErrorCode) -> VerifyReply:
 def _refusal(transaction: Transaction | None, event: AddPartitions) -> ErrorCode:
     if not event.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    if transaction is None or transaction.value is None:
+    value = None if transaction is None else transaction.latest
+    if transaction is None or value is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    value = transaction.value
     if event.client_transaction_version >= 2 and transaction.is_busy:
         # Looked at first: the producer may already have the id and epoch that it will have when this is over.
         return ErrorCode.CONCURRENT_TRANSACTIONS

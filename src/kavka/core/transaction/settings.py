@@ -6,6 +6,8 @@ from kavka.values import frozen
 
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of transactions that are never aborted because of their age (KIP-939)."""
+COMPLETION_DELAY_MS = 100
+"""Milliseconds for which the end of a transaction waits for the next record of its id, to be written with it."""
 COMPLETION_RETRY_MS = 100
 """Milliseconds after which the end of a transaction is written again when the log refused it."""
 

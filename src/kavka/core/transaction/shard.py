@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from kavka.core.machine import SendReply
 from kavka.core.transaction import describe
-from kavka.core.transaction.end import abort_with_next_epoch, complete, end
+from kavka.core.transaction.end import abort_with_next_epoch, complete, end, owe_completion
 from kavka.core.transaction.events import (
     AddPartitions,
     AddPartitionsReply,
@@ -38,7 +38,11 @@ from kavka.core.transaction.events import (
 from kavka.core.transaction.init import init_producer, refusal
 from kavka.core.transaction.partitions import add_partitions, refused_verify, takes_part, verify
 from kavka.core.transaction.records import StoredTransaction, TransactionRecord, TransactionState
-from kavka.core.transaction.settings import COMPLETION_RETRY_MS, TransactionSettings
+from kavka.core.transaction.settings import (
+    COMPLETION_DELAY_MS,
+    COMPLETION_RETRY_MS,
+    TransactionSettings,
+)
 from kavka.core.transaction.step import Step
 from kavka.core.transaction.timers import AT_ONCE_MS, Timers
 from kavka.core.transaction.transaction import Transaction
@@ -103,6 +107,8 @@ class TransactionShard:
             return
         transaction = self._find_or_make(record.transactional_id)
         before = transaction.value
+        if transaction.completion is not None:
+            self._timers.settle(transaction.transactional_id)
         transaction.apply(record.value)
         if not self.is_loading:
             self._schedule_timers(transaction, before, record.value)
@@ -117,7 +123,10 @@ class TransactionShard:
             if transaction is None:
                 continue
             transaction.pending = None
-            if transaction.value is None:
+            if record.value is not None and record.value is transaction.completion:
+                transaction.is_completing = False
+                self._timers.complete_at(transaction, now_ms + COMPLETION_RETRY_MS)
+            elif transaction.value is None:
                 del self._transactions[record.transactional_id]
             elif transaction.is_complete:
                 self._timers.complete_at(transaction, now_ms + COMPLETION_RETRY_MS)
@@ -134,10 +143,11 @@ class TransactionShard:
         step = Step(now_ms, self.settings)
         ended = self._timers.next_completion(now_ms)
         if ended is not None:
-            transaction = self._transactions.get(ended)
-            if transaction is not None and transaction.is_complete:
-                complete(transaction, step)
+            self._complete(ended, step)
             return step.decision()
+        owed = self.write_owed(now_ms, now_ms)
+        if owed:
+            return owed
         timed_out = self._timers.next_timed_out(self._transactions, now_ms, self.settings)
         if timed_out is not None:
             assert timed_out.value is not None
@@ -148,9 +158,25 @@ class TransactionShard:
             step.append_tombstone(expired)
         return step.decision()
 
+    def write_owed(self, now_ms: int, due_ms: int | None = None) -> TransactionDecision:
+        """Write ends that are owed, of those that are due by then, or of all; as many as go into one batch.
+
+        Return nothing when none is left.
+        """
+        step = Step(now_ms, self.settings)
+        while not step.records and (owed := self._timers.take_owed(due_ms)):
+            for transactional_id in owed:
+                self._complete(transactional_id, step)
+        return step.decision()
+
     def deadline_ms(self) -> int | None:
         """Return when the next transaction is due, or the next check for expired ids."""
         return self._timers.deadline_ms()
+
+    @property
+    def is_due_earlier(self) -> bool:
+        """Return whether `deadline_ms` may be before what it was when it was asked for last."""
+        return self._timers.is_earlier
 
     # Life of the shard
 
@@ -219,7 +245,8 @@ class TransactionShard:
 
     def count(self) -> tuple[Counter[TransactionState], int | None]:
         """Return how many ids are in each state, and the earliest start of an open transaction, in ms since 1970."""
-        stored = [one.value for one in self._transactions.values() if one.value is not None]
+        latest = (one.latest for one in self._transactions.values())
+        stored = [value for value in latest if value is not None]
         starts = (value.start_ms for value in stored if value.state.is_open)
         return Counter(value.state for value in stored), min(starts, default=None)
 
@@ -284,7 +311,16 @@ class TransactionShard:
         if not value.state.is_prepared or sent != (event.producer_id, event.producer_epoch):
             return
         transaction.partitions_without_marker.difference_update(event.partitions)
-        if transaction.is_complete:
+        if not transaction.is_complete:
+            return
+        if owe_completion(transaction, step.now_ms):
+            self._timers.owe(event.transactional_id, step.now_ms + COMPLETION_DELAY_MS)
+        else:
+            complete(transaction, step)
+
+    def _complete(self, transactional_id: str, step: Step) -> None:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is not None:
             complete(transaction, step)
 
     def _find_or_make(self, transactional_id: str) -> Transaction:

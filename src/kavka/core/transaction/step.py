@@ -43,11 +43,20 @@ class Step:
     ) -> None:
         """Write a new value of the transaction, which is busy until it is committed."""
         stored = transaction.propose(value, last_producer_epoch)
+        if transaction.owes_completion:
+            self.store_completion(transaction)
         self.records.append(TransactionRecord(transaction.transactional_id, stored))
+
+    def store_completion(self, transaction: Transaction) -> None:
+        """Write the end that a transaction owes."""
+        assert transaction.owes_completion
+        transaction.is_completing = True
+        self.records.append(TransactionRecord(transaction.transactional_id, transaction.completion))
 
     def append_tombstone(self, transaction: Transaction) -> None:
         """Write the end of the transactional id."""
         assert transaction.pending is None
+        assert transaction.completion is None
         last, previous = transaction.last_producer_epoch, transaction.previous_producer_id
         transaction.pending = Pending(None, last, previous)
         self.records.append(TransactionRecord(transaction.transactional_id, None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kavka.core.topic_partitions import partitions_by_topic
 from kavka.core.transaction.records import (
     NO_PRODUCER_EPOCH,
@@ -20,12 +22,15 @@ from kavka.wire.stored.transactions import (
     decode_transaction_key,
     decode_transaction_value,
     transaction_key,
+    transaction_partitions,
     transaction_value,
 )
 from kavka.wire.versioned import version_of
 
 CONFIRMATION = transaction_key("")
 """A key that no transaction has: its tombstone says nothing (decision 013)."""
+_FEW = 16
+"""Partitions of a transaction whose bytes are kept for its next records."""
 _STATES = frozenset(TransactionState)
 _CLIENT_VERSIONS = range(3)
 """Levels of the feature `transaction.version`."""
@@ -50,11 +55,18 @@ def from_bytes(key: Buffer, value: Buffer | None) -> TransactionRecord | None:
 
 
 def _value(value: StoredTransaction) -> bytes:
-    partitions = value.partitions
-    topics: dict[str, list[int]] | None = None
-    if value.state is not TransactionState.EMPTY:
-        topics = partitions_by_topic(sorted(partitions)) if partitions else {}
-    return transaction_value(value, topics)
+    partitions = None if value.state is TransactionState.EMPTY else value.partitions
+    encode = _partitions if partitions is None or len(partitions) <= _FEW else _many_partitions
+    return transaction_value(value, encode(value.client_transaction_version > 0, partitions))
+
+
+def _many_partitions(is_flexible: bool, partitions: frozenset[TopicPartition] | None) -> bytes:
+    topics = None if partitions is None else partitions_by_topic(sorted(partitions))
+    return transaction_partitions(topics, is_flexible=is_flexible)
+
+
+# The outcome repeats the partitions, and a producer's next transaction often has the same.
+_partitions = lru_cache(256)(_many_partitions)
 
 
 def _stored(value: TransactionLogValue) -> StoredTransaction:

@@ -27,6 +27,8 @@ class Timers:
     def __init__(self) -> None:
         """Create timers that `start` sets."""
         self._completions: list[tuple[int, str]] = []
+        # When ends that are owed are written, if no other record takes them along. Invariant: times ascend.
+        self._owed: dict[str, int] = {}
         # (when the transaction has had its time, id), of open ones. An entry counts while it is its id's `_watched`:
         # a later transaction of the same id needs no other entry, and is found when this one comes up.
         self._timeouts: list[tuple[int, str]] = []
@@ -35,18 +37,26 @@ class Timers:
         self._next_timeout_check_ms = AT_ONCE_MS
         self._to_expire: list[str] = []  # left to check by the present check
         self._next_expiry_check_ms: int | None = None
+        self.is_earlier = True
+        """True if `deadline_ms` may be before what it was when it was asked for last."""
 
     def start(self, now_ms: int, settings: TransactionSettings) -> None:
         """Begin to look for expired ids."""
+        self.is_earlier = True
         self._next_expiry_check_ms = now_ms + settings.remove_expired_interval_ms
 
     def deadline_ms(self) -> int | None:
         """Return when there is something to do; None is never."""
+        self.is_earlier = False
         if self._timed_out:
             return AT_ONCE_MS
         first_ms = self._next_expiry_check_ms
         if self._completions and (first_ms is None or self._completions[0][0] < first_ms):
             first_ms = self._completions[0][0]
+        if self._owed:
+            due_ms = next(iter(self._owed.values()))
+            if first_ms is None or due_ms < first_ms:
+                first_ms = due_ms
         if self._timeouts:
             due_ms = max(self._next_timeout_check_ms, self._timeouts[0][0] + 1)
             if first_ms is None or due_ms < first_ms:
@@ -57,6 +67,7 @@ class Timers:
 
     def complete_at(self, transaction: Transaction, due_ms: int) -> None:
         """Schedule the writing of a transaction's end, if it is still to be written."""
+        self.is_earlier = True
         heappush(self._completions, (due_ms, transaction.transactional_id))
 
     def next_completion(self, now_ms: int) -> str | None:
@@ -64,6 +75,29 @@ class Timers:
         if self._completions and self._completions[0][0] <= now_ms:
             return heappop(self._completions)[1]
         return None
+
+    def owe(self, transactional_id: str, due_ms: int) -> None:
+        """Schedule the writing of an end that can wait; no earlier than those before it."""
+        self.is_earlier = self.is_earlier or not self._owed
+        self._owed[transactional_id] = due_ms
+
+    def settle(self, transactional_id: str) -> None:
+        """Note that an end that was owed is on its way."""
+        self._owed.pop(transactional_id, None)
+
+    def take_owed(self, now_ms: int | None) -> list[str]:
+        """Take ids with an end that is due, or of all that are owed, as many as go into one batch."""
+        taken: list[str] = []
+        size = 0
+        for transactional_id, due_ms in self._owed.items():
+            is_due = now_ms is None or due_ms <= now_ms
+            if not is_due or len(taken) >= _IDS_PER_CHECK or size >= _BYTES_PER_CHECK:
+                break
+            taken.append(transactional_id)
+            size += len(transactional_id)
+        for transactional_id in taken:
+            del self._owed[transactional_id]
+        return taken
 
     # Transactions open for too long
 
@@ -74,6 +108,7 @@ class Timers:
         deadline_ms = value.start_ms + value.timeout_ms
         if deadline_ms < self._watched.get(transactional_id, deadline_ms + 1):
             self._watched[transactional_id] = deadline_ms
+            self.is_earlier = True
             heappush(self._timeouts, (deadline_ms, transactional_id))
 
     def next_timed_out(

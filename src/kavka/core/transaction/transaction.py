@@ -15,9 +15,15 @@ PREPARE is the point of no return: from then on the log decides, with any coordi
 no state here: to fence a producer and to abort its transaction is one record, PREPARE_ABORT with the next epoch.
 
 `value` is hard state: the last record of the log. All else is soft and lost with the coordinator.
+
+When every partition has its marker, COMPLETE_... follows from the log: a later coordinator comes to it, too. Its record
+is *owed*: it is written in one batch with the next record of the id, which most producers bring at once, or alone a
+moment later. Until then decisions and descriptions build on it (`latest`) as if it were stored.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kavka.core.transaction.events import End, InitProducer
 from kavka.core.transaction.records import (
@@ -58,6 +64,8 @@ class Transaction:
     """The state of one transactional id."""
 
     __slots__ = (
+        "completion",
+        "is_completing",
         "last_producer_epoch",
         "partitions_without_marker",
         "pending",
@@ -81,22 +89,35 @@ class Transaction:
         self.previous_producer_id = NO_PRODUCER_ID
         # Invariant: empty unless the state is a PREPARE; then the partitions that lack their marker.
         self.partitions_without_marker: set[TopicPartition] = set()
+        # The end that is owed to the log, or on its way there. Invariant: None unless `value` is a PREPARE.
+        self.completion: StoredTransaction | None = None
+        # True if the end is on its way; a record behind it may be pending.
+        self.is_completing = False
+
+    @property
+    def latest(self) -> StoredTransaction | None:
+        """Return what decisions build on: the end that is owed, else the stored value."""
+        return self.value if self.completion is None else self.completion
 
     @property
     def is_busy(self) -> bool:
         """Return whether a change is in progress, so that no other may begin."""
-        return (
-            self.pending is not None
-            or self.waiting is not None
-            or (self.value is not None and self.value.state.is_prepared)
-        )
+        if self.pending is not None or self.waiting is not None:
+            return True
+        value = self.value
+        return self.completion is None and value is not None and value.state.is_prepared
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all partitions have their marker and that is not stored yet."""
+        """Return whether all partitions have their marker, and the end is neither stored nor owed yet."""
         value = self.value
-        is_prepared = value is not None and value.state.is_prepared
+        is_prepared = self.completion is None and value is not None and value.state.is_prepared
         return is_prepared and not self.partitions_without_marker and self.pending is None
+
+    @property
+    def owes_completion(self) -> bool:
+        """Return whether the end is to be written, and not on its way."""
+        return self.completion is not None and not self.is_completing
 
     def propose(
         self, value: StoredTransaction, last_producer_epoch: int | None = None
@@ -105,7 +126,7 @@ class Transaction:
 
         The last epoch stays as it is unless a new one is given.
         """
-        previous = self.value
+        previous = self.latest
         assert self.pending is None, f"{self.transactional_id} has a record on its way"
         assert (
             value.state is _S.EMPTY
@@ -128,9 +149,13 @@ class Transaction:
         return value
 
     def apply(self, value: StoredTransaction) -> None:
-        """Take a value from the log: the one that was pending, or any while loading."""
-        pending, self.pending = self.pending, None
+        """Take a value from the log: the end that was owed, the one that was pending, or any while loading."""
         self.value = value
+        if self.completion is not None:
+            assert value is self.completion
+            self.completion, self.is_completing = None, False
+            return
+        pending, self.pending = self.pending, None
         if pending is not None:
             self.last_producer_epoch = pending.last_producer_epoch
             self.previous_producer_id = pending.previous_producer_id
@@ -151,6 +176,14 @@ class Transaction:
         assert value.state.is_open or value.next_producer_id == NO_PRODUCER_ID
         assert self.partitions_without_marker <= value.partitions
         assert value.state.is_prepared or not self.partitions_without_marker
+        if self.completion is None:
+            assert not self.is_completing
+            return
+        assert value.state.is_prepared
+        assert not self.partitions_without_marker
+        assert self.is_completing or self.pending is None, (
+            "what follows an end is written behind it"
+        )
 
 
 def is_exhausted(producer_epoch: int) -> bool:
@@ -158,8 +191,10 @@ def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= MAX_EPOCH - 1
 
 
-def with_producer(value: StoredTransaction, successor: Identity) -> StoredTransaction:
-    """Return the value with what the producer has when the transaction is complete.
+def with_producer(
+    value: StoredTransaction, successor: Identity, **changes: Any
+) -> StoredTransaction:
+    """Return the value with what the producer has when the transaction is complete, and with other changes.
 
     The markers' epoch is above all that took part, so that nothing written late can join what comes next.
     """
@@ -173,4 +208,5 @@ def with_producer(value: StoredTransaction, successor: Identity) -> StoredTransa
         producer_epoch=epoch,
         next_producer_id=successor.producer_id,
         next_producer_epoch=successor.producer_epoch or NO_PRODUCER_EPOCH,
+        **changes,
     )

@@ -11,7 +11,7 @@ _MAX_IN_TIME: Final = 4
 """Requests to one broker for partitions that take their markers, and as many for those that did not."""
 _MAX_LATE: Final = 32
 """Requests to one broker that are late and do not count among these."""
-_MAX_MARKERS: Final = 500
+MAX_MARKERS: Final = 500
 """Of one request, which has more only when a single partition waits for more."""
 
 _Ready = dict[TopicPartition, PartitionMarkers]
@@ -54,6 +54,11 @@ class BrokerQueue:
                 return MarkerRequest(number, self.broker_id, some, is_isolated=is_isolated)
         return None
 
+    def begin(self, number: int, partitions: list[PartitionMarkers]) -> MarkerRequest:
+        """Return a request with partitions that did not wait here."""
+        self._in_time[False] += 1
+        return MarkerRequest(number, self.broker_id, partitions, is_isolated=False)
+
     def add_late(self, request: MarkerRequest) -> None:
         """Allow another request in place of one that is not answered, up to a bound."""
         if self._late < _MAX_LATE:
@@ -79,7 +84,7 @@ def _take_some(ready: _Ready) -> list[PartitionMarkers]:
     count = len(some[0].markers)
     while ready:
         count += len(next(iter(ready.values())).markers)
-        if count > _MAX_MARKERS:
+        if count > MAX_MARKERS:
             break
         some.append(_take_one(ready))
     return some

@@ -21,12 +21,12 @@ successor loads the markers to send from `__transaction_state`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
 from kavka.core.partition import NO_LEADER
-from kavka.core.transaction_markers.broker_queue import BrokerQueue
+from kavka.core.transaction_markers.broker_queue import MAX_MARKERS, BrokerQueue
 from kavka.core.transaction_markers.events import (
     CheckDeletion,
     ClusterMetadata,
@@ -97,6 +97,43 @@ class TransactionMarkerMachine:
         for event in several:
             self._handle(event)
         return self._take_effects()
+
+    def may_write_at_once(self, broker_id: BrokerId, several: Sequence[MarkersNeeded]) -> bool:
+        """Return whether markers may be written without an event, which most writes save, to partitions of a broker.
+
+        It leads all of them, and none waits for another marker. What is not written then is given to `submit`.
+        """
+        if broker_id not in self._metadata.brokers:
+            return False
+        count = 0
+        for event in several:
+            for topic_partition in event.transaction.partitions:
+                known = self._metadata.partition(topic_partition)
+                if known is None or known.leader != broker_id:
+                    return False
+                if topic_partition in self._partitions:
+                    return False
+            count += len(event.transaction.partitions)
+        return count <= MAX_MARKERS
+
+    def submit(
+        self, broker_id: BrokerId, several: Sequence[MarkersNeeded], now_ms: int
+    ) -> SendRequest:
+        """Return a request in flight with markers that are being written, where `may_write_at_once` has allowed it."""
+        self._now_ms = now_ms
+        partitions: dict[TopicPartition, PartitionMarkers] = {}
+        for event in several:
+            for topic_partition in event.transaction.partitions:
+                partition = partitions.get(topic_partition)
+                if partition is None:
+                    partition = PartitionMarkers(topic_partition)
+                    partition.leader = broker_id
+                    partitions[topic_partition] = partition
+                partition.markers[event.transaction.producer_id] = Marker(*event)
+        self._partitions |= partitions
+        queue = self._queue_of(broker_id)
+        request = queue.begin(self._next_number(), list(partitions.values()))
+        return self._begin_request(request)
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -234,10 +271,13 @@ class TransactionMarkerMachine:
                 self._check_deletion(partition)
             return
         partition.leader = leader
+        self._queue_of(leader).add(partition)
+
+    def _queue_of(self, leader: BrokerId) -> BrokerQueue:
         queue = self._queues.get(leader)
         if queue is None:
             queue = self._queues[leader] = BrokerQueue(leader)
-        queue.add(partition)
+        return queue
 
     def _unassign(self, partition: PartitionMarkers) -> None:
         """Take a partition back from where it is; a response that is still to come is not for it any more."""
@@ -321,10 +361,13 @@ class TransactionMarkerMachine:
         for queue in self._queues.values():
             while (request := queue.take(self._last_number + 1)) is not None:
                 self._last_number = request.number
-                self._requests[request.number] = request
-                self._late.append((self._now_ms + _LATE_MS, request))
-                effects.append(SendRequest(request.number, request.broker_id))
+                effects.append(self._begin_request(request))
         return effects
+
+    def _begin_request(self, request: MarkerRequest) -> SendRequest:
+        self._requests[request.number] = request
+        self._late.append((self._now_ms + _LATE_MS, request))
+        return SendRequest(request.number, request.broker_id)
 
     def _next_number(self) -> int:
         self._last_number += 1

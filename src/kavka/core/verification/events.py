@@ -64,6 +64,14 @@ class VerificationNeeded(NamedTuple):
     request: VerificationRequest
 
 
+class AddSubmitted(NamedTuple):
+    """A batch waits for this broker's own coordinator, which was asked at once (`may_add_at_once`)."""
+
+    token: Token
+    key: Hashable
+    request: VerificationRequest
+
+
 class ResponseReceived(NamedTuple):
     """A coordinator has answered. `error` is that of the whole request."""
 
@@ -108,6 +116,7 @@ class Stopped(NamedTuple):
 
 Event = (
     VerificationNeeded
+    | AddSubmitted
     | ResponseReceived
     | RequestFailed
     | CoordinatorTooOld

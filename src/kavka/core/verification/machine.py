@@ -26,10 +26,12 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from kavka.core.machine import Token
 from kavka.core.verification.coordinator_queue import CoordinatorQueue, PendingVerification
 from kavka.core.verification.events import (
     AddedHere,
     AddHere,
+    AddSubmitted,
     CoordinatorTooOld,
     Effect,
     Event,
@@ -90,12 +92,23 @@ class VerificationMachine:
         """Return whether a verification has not ended yet."""
         return key in self._pending
 
+    def may_add_at_once(self, key: Hashable, request: VerificationRequest) -> bool:
+        """Return whether this broker's own coordinator may be asked without an event, which its reply may save.
+
+        Nothing else is being added to the transaction here. Where the reply is still to come, `AddSubmitted` follows.
+        """
+        is_free = key not in self._pending and request[:3] not in self._adding
+        return is_free and not self._is_stopped
+
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Decide about one event; the effects are to be performed in their order."""
         self._now_ms = now_ms
         match event:
             case VerificationNeeded():
                 self._add(event)
+            case AddSubmitted(token, key, request):
+                verification = self._new_verification(token, key, request)
+                self._adding[TransactionalProducer(*request[:3])] = _Adding([verification], [])
             case VerifiedHere(number, code):
                 self._finish(self._verifying.pop(number), code)
             case AddedHere(producer, code):
@@ -151,12 +164,15 @@ class VerificationMachine:
         if verification is not None:
             verification.tokens.append(event.token)
             return
-        left_ms = self._settings.retry_backoff_max_ms if event.request.adds else 0
-        verification = self._pending[event.key] = PendingVerification(
-            event.key, event.request, left_ms
-        )
-        verification.tokens.append(event.token)
-        self._route(verification)
+        self._route(self._new_verification(*event))
+
+    def _new_verification(
+        self, token: Token, key: Hashable, request: VerificationRequest
+    ) -> PendingVerification:
+        left_ms = self._settings.retry_backoff_max_ms if request.adds else 0
+        verification = self._pending[key] = PendingVerification(key, request, left_ms)
+        verification.tokens.append(token)
+        return verification
 
     def _route(self, verification: PendingVerification) -> None:
         """Hand a verification to its coordinator."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kavka.core.producer_state import CompletedTransaction
+from kavka.ids import NO_PRODUCER_ID
 from kavka.io import Buffer
 from kavka.storage.log.context import LogContext
 from kavka.storage.log.flusher import LogFlusher
@@ -27,7 +28,8 @@ logger = logging.getLogger(__name__)
 _INLINE_ENTRIES = 16
 
 
-_Markers = dict[int, EndMarker | None]
+Markers = dict[int, EndMarker | None]
+"""The markers in a buffer, by the position of their control batch; None where a control batch has none."""
 
 
 class Appended(NamedTuple):
@@ -58,13 +60,18 @@ class LogWriter:
         self._flusher = flusher
 
     def append(
-        self, buffer: Buffer, headers: Sequence[BatchHeader], leader_epoch: int | None = None
+        self,
+        buffer: Buffer,
+        headers: Sequence[BatchHeader],
+        leader_epoch: int | None = None,
+        markers: Markers | None = None,
     ) -> Appended:
         """Append whole batches with assigned offsets; `headers` are those of `buffer`, from its first byte on.
 
         `leader_epoch` is the leader's; a follower passes None, and each batch speaks for itself. `producers` learns
-        of the batches here. The buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when
-        the disk fails or has failed; nothing of the buffer is visible then.
+        of the batches here. `markers` are those of all control batches, or None when they are to be decoded. The
+        buffer belongs to the log until `written` is done. Raise LogDirectoryFailed when the disk fails or has failed;
+        nothing of the buffer is visible then.
         """
         directory, segments, config = self._directory, self._segments, self._context.config
         if directory.failure is not None:
@@ -78,7 +85,8 @@ class LogWriter:
         timestamp = last.max_timestamp
         if len(headers) > 1:
             timestamp = max(header.max_timestamp for header in headers)
-        markers = _markers_of(buffer, headers)
+        if markers is None and (len(headers) > 1 or last.attributes & CONTROL_BIT):
+            markers = _markers_of(buffer, headers)
         segment = segments.active
         if segment.must_roll(config, size, last_offset, timestamp, directory.clock):
             segment = self.roll_at(base_offset)
@@ -167,14 +175,15 @@ class LogWriter:
         self,
         segment: Segment,
         headers: Sequence[BatchHeader],
-        markers: _Markers | None,
+        markers: Markers | None,
         leader_epoch: int | None,
     ) -> None:
         """Update the producers and the leader epochs with batches that have their place in the log."""
         epochs = self._epochs
         for header in headers:
             if header.attributes & CONTROL_BIT == 0:
-                self._producers.appended(header, header.base_offset)
+                if header.producer_id != NO_PRODUCER_ID:
+                    self._producers.appended(header, header.base_offset)
             elif markers is not None and header.producer_id >= 0:
                 marker = markers[header.position]
                 completed = replay_marker(self._producers, header, marker)
@@ -223,12 +232,12 @@ class LogWriter:
         await self._flusher.schedule()
 
 
-def _markers_of(buffer: Buffer, headers: Sequence[BatchHeader]) -> _Markers | None:
+def _markers_of(buffer: Buffer, headers: Sequence[BatchHeader]) -> Markers | None:
     """Return the transaction markers by their position, None without any.
 
     Raise CorruptBatch for a malformed one, before it gets a place in the log.
     """
-    found: _Markers | None = None
+    found: Markers | None = None
     for header in headers:
         if header.attributes & CONTROL_BIT and header.producer_id >= 0:
             if found is None:

@@ -130,17 +130,34 @@ class TransactionFields(Protocol):
         ...
 
 
-def transaction_value(value: TransactionFields, partitions: dict[str, list[int]] | None) -> bytes:
+def transaction_value(value: TransactionFields, partitions: bytes) -> bytes:
     """Return the value of a record as Apache Kafka writes it: version 1 is for clients that need it (KIP-890).
 
-    They are the bytes of a `TransactionLogValue` of these fields; `partitions` are by topic.
+    They are the bytes of a `TransactionLogValue` of these fields; `partitions` are those of `transaction_partitions`,
+    flexible if there is a transaction version.
     """
     version = 1 if value.client_transaction_version > 0 else 0
     front = _VALUE_FRONT.pack(
         version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state
     )
+    times = _TIMES.pack(value.last_update_ms, value.start_ms)
     if version == 0:
-        parts = [front, b"\xff\xff\xff\xff" if partitions is None else _I32.pack(len(partitions))]
+        return front + partitions + times
+    tagged = []
+    if value.previous_producer_id != -1:
+        tagged.append(b"\0\x08" + _I64.pack(value.previous_producer_id))
+    if value.next_producer_id != -1:
+        tagged.append(b"\x01\x08" + _I64.pack(value.next_producer_id))
+    tagged.append(b"\x02\x02" + _I16.pack(value.client_transaction_version))
+    if value.next_producer_epoch != -1:
+        tagged.append(b"\x03\x02" + _I16.pack(value.next_producer_epoch))
+    return b"".join((front, partitions, times, bytes((len(tagged),)), *tagged))
+
+
+def transaction_partitions(partitions: dict[str, list[int]] | None, *, is_flexible: bool) -> bytes:
+    """Return the bytes of the field `transaction_partitions`, by topic; of version 1 if they are flexible."""
+    if not is_flexible:
+        parts = [b"\xff\xff\xff\xff" if partitions is None else _I32.pack(len(partitions))]
         for topic, numbers in (partitions or {}).items():
             name = topic.encode()
             parts += (
@@ -148,9 +165,8 @@ def transaction_value(value: TransactionFields, partitions: dict[str, list[int]]
                 name,
                 pack(f">i{len(numbers)}i", len(numbers), *numbers),
             )
-        parts.append(_TIMES.pack(value.last_update_ms, value.start_ms))
         return b"".join(parts)
-    parts = [front, b"\0" if partitions is None else _varint(len(partitions) + 1)]
+    parts = [b"\0" if partitions is None else _varint(len(partitions) + 1)]
     for topic, numbers in (partitions or {}).items():
         name = topic.encode()
         many = len(numbers)
@@ -161,16 +177,7 @@ def transaction_value(value: TransactionFields, partitions: dict[str, list[int]]
             pack(f">{many}i", *numbers),
             b"\0",
         )
-    parts.append(_TIMES.pack(value.last_update_ms, value.start_ms))
-    tagged = []
-    if value.previous_producer_id != -1:
-        tagged.append(b"\0\x08" + _I64.pack(value.previous_producer_id))
-    if value.next_producer_id != -1:
-        tagged.append(b"\x01\x08" + _I64.pack(value.next_producer_id))
-    tagged.append(b"\x02\x02" + _I16.pack(value.client_transaction_version))
-    if value.next_producer_epoch != -1:
-        tagged.append(b"\x03\x02" + _I16.pack(value.next_producer_epoch))
-    return b"".join((*parts, bytes((len(tagged),)), *tagged))
+    return b"".join(parts)
 
 
 def _varint(value: int) -> bytes:
