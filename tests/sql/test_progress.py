@@ -17,24 +17,19 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    out = Terminal()
-    monkeypatch.setattr(sys, "stderr", out)
-    return out
-
-
 def test_a_terminal_that_cannot_redraw_gets_no_bar(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "dumb")
     assert _bar() is None
     assert terminal.getvalue() == ""
 
 
-def test_the_cursor_is_seen_beside_the_bar(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cursor_is_seen_beside_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     shown = _bar()
     assert shown is not None
