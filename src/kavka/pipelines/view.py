@@ -131,9 +131,9 @@ def open_view(
     *,
     transient: bool = False,
 ) -> Iterator[View[State]]:
-    """Open the view that fits `out` (standard output): redrawn in a terminal, plain elsewhere, with TERM=dumb or without rich.
+    """Open the view that fits `out` (standard output): redrawn in a terminal, else plain; so too with TERM=dumb.
 
-    One that is `transient` is gone at the end.
+    It is plain without rich, too. One that is `transient` is gone at the end.
     """
     out = out or sys.stdout
     if not out.isatty():
