@@ -31,6 +31,13 @@ def test_the_first_word_is_a_command() -> None:
         (["lake", "a"], ["audit"]),
         (["topics", "--topic", ""], []),  # the value of an option
         (["no-command", "--"], []),
+        (["transactions", "force"], ["forceTerminateTransaction"]),
+        (["completion", ""], ["bash", "fish", "zsh"]),
+        (["server-stop", "--"], ["--broker-id", "--node-id", "--process-role"]),
+        # Words of a description are no options.
+        (["demo", "--te"], []),
+        (["console-users", "--ac"], []),
+        (["spark-sinks", "-d"], []),
     ],
 )
 def test_further_words_are_sub_commands_and_options(words: list[str], expected: list[str]) -> None:
@@ -93,6 +100,25 @@ def test_other_shells_complete_with_their_scripts(shell: str, tmp_path: Path) ->
     assert completed_by(shell, tmp_path, "kavka storage ") == ["format", "info", "random-uuid"]
     files = completed_by(shell, tmp_path, "kavka dump-log --files _k")
     assert files == ["_kavka" if shell == "fish" else "files"]
+
+
+@pytest.mark.slow
+def test_zsh_needs_no_set_up_of_its_completion(tmp_path: Path) -> None:
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("zsh is not installed")
+    script = tmp_path / "kavka.zsh"
+    made = subprocess.run([*KAVKA, "completion", "zsh"], capture_output=True, text=True, check=True)
+    script.write_text(made.stdout)
+    done = subprocess.run(
+        [zsh, "-f", "-c", f"source {script}; print $_comps[kavka]"],
+        env=os.environ | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("_kavka\n", "")
 
 
 def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

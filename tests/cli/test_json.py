@@ -345,6 +345,7 @@ FAILURES: list[tuple[str, str]] = [
     (f"transactions {_AT} find-hanging", "FAILED"),
     (f"transactions {_AT} describe", "BAD_USAGE"),
     ("storage info", "BAD_USAGE"),
+    ("storage format", "BAD_USAGE"),
     ("storage info -c /dev/zero", "BAD_VALUE"),
     ("storage info -c /missing", "BAD_VALUE"),
     (f"producer-perf-test {_AT} --topic perf", "BAD_USAGE"),

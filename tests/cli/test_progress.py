@@ -72,6 +72,30 @@ def test_a_bar_is_drawn_where_rich_is_and_removed_at_the_end() -> None:
     assert " 25% of 2,000 records" in out.getvalue()
 
 
+def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    clock, out = Clock(), Terminal()
+    shown = Progress("reading", 2_000, "records", out, clock)
+    clock.now += 3
+    shown.update(500)
+    shown.close()
+    assert out.getvalue() == "reading: 25% of 2,000 records, 9 s left\n"
+
+
+def test_a_process_that_is_killed_leaves_a_cursor_that_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    clock, out = Clock(), Terminal()
+    shown = Progress("reading", 2_000, "records", out, clock)
+    clock.now += 3
+    shown.update(500)
+    drawn = out.getvalue()
+    shown.close()
+    assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")
+
+
 def test_nothing_is_shown_where_standard_error_is_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

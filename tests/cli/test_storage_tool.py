@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,15 @@ def test_format_says_that_it_is_not_needed_and_refuses_another_cluster(
 def test_a_file_that_cannot_be_read_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "-c", "/nowhere/server.properties"]) == 1
     assert "cannot read /nowhere/server.properties" in capsys.readouterr().err
+
+
+def test_format_answers_as_json(
+    tmp_path: Path, used: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = properties(tmp_path, used)
+    assert main(["format", *options, "-t", OURS, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"directories": [str(used)], "formatted": False}
+    assert main(["--json", "format", *options, "-t", OTHER]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert json.loads(shown.err)["error"]["code"] == "BAD_VALUE"

@@ -221,3 +221,30 @@ def test_ctrl_c_before_the_start_of_a_call_keeps_it_from_starting(recwarn):
     assert not has_begun.is_set()
     gc.collect()
     assert not recwarn.list
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_while_a_producer_closes_fails_what_is_not_sent(broker, settings, caplog):
+    broker.faults[ApiKey.PRODUCE].extend(STUCK)
+    producer = blocking.Producer(settings, network=broker)
+    errors = []
+    producer.append("t", b"1", callback=lambda _, error: errors.append(error))
+    producer.append("t", b"2")
+    main, thread = threading.get_ident(), producer._thread
+
+    def interrupt():
+        while not (producer._closer and thread._pending) or producer._queued:
+            pass
+        signal.pthread_kill(main, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            producer.close()
+    finally:
+        interrupting.join()
+        signal.signal(signal.SIGINT, before)
+    assert [type(error) for error in errors] == [ConnectionError]
+    assert "producer closed before all was sent records=2" in caplog.text

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -89,3 +93,23 @@ def test_payloads_are_numbers_or_lines_of_a_file(
     )
     assert read.lines[:5] == ["0", "1", "2", "3", "4"]
     assert set(read.lines[5:]) == {"one", "two"}
+
+
+def test_consuming_shows_on_a_terminal_how_far_it_is(any_broker: Broker, topic: str) -> None:
+    at = ("--producer-props", f"bootstrap.servers={any_broker.bootstrap}", "--throughput", "-1")
+    our_tool(
+        "producer-perf-test", "--topic", topic, "--num-records", "9", "--record-size", "1", *at
+    )
+    program = (  # the two seconds are over at once
+        "import sys; import kavka.cli.text.progress as p; p._AFTER_S = -1; "
+        "from kavka.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    reading = ("--bootstrap-server", any_broker.bootstrap, "--topic", topic, "--messages", "36")
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-c", program, "consumer-perf-test", *reading, "--timeout", "500"]
+    done = subprocess.run(command, stdout=terminal, stderr=terminal, check=False)
+    os.close(terminal)
+    drawn = os.read(controller, 100_000).decode()
+    os.close(controller)
+    assert done.returncode == 0
+    assert " 25% of 36 records" in drawn

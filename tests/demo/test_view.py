@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from kavka.demo.topics import alert_text
@@ -51,6 +52,28 @@ def test_plain_lines_come_now_and_then_and_with_each_phase() -> None:
     assert [line.split("] ")[1].split(":")[0] for line in out.getvalue().splitlines()] == [
         "starting Spark", "playing", "done",
     ]  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is drawn."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    with open_view(PlainView, rich_view, Terminal()) as view:
+        assert isinstance(view, PlainView)
+
+
+def test_the_cursor_is_seen_beside_the_live_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out = Terminal()
+    with open_view(PlainView, rich_view, out) as view:
+        view.show(SNAPSHOT)
+        drawn = out.getvalue()
+    assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")
 
 
 def test_an_alert_is_a_line() -> None:

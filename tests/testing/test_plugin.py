@@ -429,3 +429,32 @@ def test_a_cluster_without_pytest_ends_with_its_block(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the process of the brokers has ended"):
         topic.send("a")
     assert (tmp_path / "kept" / "brokers.log").is_file()
+
+
+@pytest.mark.slow
+def test_a_cluster_whose_block_is_never_left_ends_with_the_program(tmp_path: Path) -> None:
+    program = """
+import unittest
+from kavka.testing import running_cluster
+
+class Test(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = cls.enterClassContext(running_cluster(brokers=1))
+
+    def test_ctrl_c(self):
+        print(self.cluster.pid, flush=True)
+        raise KeyboardInterrupt
+
+unittest.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not is_alive(int(done.stdout))
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt", done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -131,9 +131,9 @@ def open_view(
     *,
     transient: bool = False,
 ) -> Iterator[View[State]]:
-    """Open the view that fits `out` (standard output): redrawn in a terminal, plain elsewhere or without rich.
+    """Open the view that fits `out` (standard output): redrawn in a terminal, else plain; so too with TERM=dumb.
 
-    One that is `transient` is gone at the end.
+    It is plain without rich, too. One that is `transient` is gone at the end.
     """
     out = out or sys.stdout
     if not out.isatty():
@@ -146,7 +146,11 @@ def open_view(
         yield plain_view(out)
         return
     console = Console(file=out)
+    if console.is_dumb_terminal:
+        yield plain_view(out)
+        return
     with Live(console=console, refresh_per_second=4, transient=transient) as live:
+        console.show_cursor()  # a process that is killed or stopped could not bring it back
 
         class RichView:
             """Redraws in place, with messages above."""

@@ -29,24 +29,11 @@ class ScanProgress:
             self._state, self._since = state, time.monotonic()
         if time.monotonic() - self._since < _AFTER_S or not state.offsets_total:
             return
-        progress, task = self._shown or self._show()
+        self._shown = self._shown or _bar()
+        if self._shown is None:
+            return
+        progress, task = self._shown
         progress.update(task, total=state.offsets_total, completed=state.offsets_done)
-
-    def _show(self) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        progress = Progress(
-            TextColumn("reading"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}% of {task.total:,.0f} records"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        progress.start()
-        self._shown = progress, progress.add_task("reading")
-        return self._shown
 
     def hide(self) -> None:
         """Remove it, for rows that are printed; it comes back after a second without any."""
@@ -54,3 +41,24 @@ class ScanProgress:
         if self._shown is not None:
             self._shown[0].stop()
             self._shown = None
+
+
+def _bar() -> tuple[Progress, TaskID] | None:
+    """Return a bar that is shown, None on a terminal that cannot redraw a line (TERM=dumb)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
+        return None
+    progress = Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}% of {task.total:,.0f} records"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    progress.start()
+    console.show_cursor()  # a process that is killed or stopped (Ctrl-Z) could not bring it back
+    return progress, progress.add_task("reading")

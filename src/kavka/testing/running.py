@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,9 @@ def running_cluster(
         path = Path(temporary if directory is None else directory).absolute()
         path.mkdir(parents=True, exist_ok=True)
         host = HostProcess(path / "brokers.log", log_level)
+        atexit.register(host.end)  # for a `with` that is never left: unittest's, after Ctrl-C
         try:
             yield Cluster(host, path / "data", **options)
         finally:
+            atexit.unregister(host.end)
             host.end()

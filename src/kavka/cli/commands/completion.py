@@ -13,10 +13,12 @@ from kavka.cli.main import COMMANDS
 _USAGE = """usage: kavka completion bash|zsh|fish
 
 Prints a script for the shell. To have it in every shell:
-  bash   kavka completion bash > ~/.local/share/bash-completion/completions/kavka
-  zsh    kavka completion zsh > "${fpath[1]}/_kavka"
+  bash   kavka completion bash >> ~/.bashrc
+  zsh    kavka completion zsh >> ~/.zshrc
   fish   kavka completion fish > ~/.config/fish/completions/kavka.fish
-To try it in the present one: source <(kavka completion bash)"""
+In the present one, for a try:
+  bash, zsh   source <(kavka completion bash), or zsh
+  fish        kavka completion fish | source"""
 
 _ASK = "--words"
 """With it the command prints what may follow the words behind it, a line for each; the scripts call it."""
@@ -35,24 +37,31 @@ _kavka() {
     found=(${(f)"$(kavka completion --words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
     if (( ${#found} )); then compadd -a found; else _files; fi
 }
-if [ "$funcstack[1]" = "_kavka" ]; then _kavka "$@"; else compdef _kavka kavka; fi
+if [ "$funcstack[1]" = "_kavka" ]; then
+    _kavka "$@"
+else
+    (( ${+functions[compdef]} )) || { autoload -Uz compinit && compinit -i; }
+    compdef _kavka kavka
+fi
 """,
     "fish": """function __kavka_complete
     set -l words (commandline -opc) (commandline -ct)
-    kavka completion --words $words[2..-1] 2>/dev/null
+    set -l found (kavka completion --words $words[2..-1] 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-function __kavka_has_words
-    set -g __kavka_found (__kavka_complete)
-    test (count $__kavka_found) -gt 0
-end
-complete -c kavka -n __kavka_has_words -f -a '$__kavka_found'
-complete -c kavka -n 'not __kavka_has_words' -F
+complete -c kavka -f -a '(__kavka_complete)'
 """,
 }
 
+_DEFINITIONS = re.compile(r"^\s*(?:(?:usage: |kavka |\().*|.*\[-.*|-.*?(?=  |$))", re.MULTILINE)
+"""Lines of a help text that define options: of a usage, and of a table without its descriptions."""
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z0-9.-]*[a-z0-9](?![\w-])|(?<![\w-])-[a-z](?![\w-])")
 _POSITIONAL = re.compile(r"^positional arguments:\n((?:  .*\n)+)", re.MULTILINE)
-_SUB_COMMAND = re.compile(r"^    ([a-z][a-z0-9-]*)(?=  |$)", re.MULTILINE)
+_SUB_COMMAND = re.compile(r"^    ([a-z][a-zA-Z0-9-]*)(?=  |$)", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
@@ -73,12 +82,15 @@ def candidates(words: list[str]) -> list[str]:
     *before, present = words or [""]
     if not before:
         return sorted(name for name in COMMANDS if name.startswith(present))
+    if before == ["completion"]:
+        return sorted(name for name in _SCRIPTS if name.startswith(present))
     if before[0] not in COMMANDS:
         return []
     path = _path(before)
     text = _help_of(path)
     if present.startswith("-"):
-        return sorted({word for word in _OPTION.findall(text) if word.startswith(present)})
+        options = _OPTION.findall("\n".join(_DEFINITIONS.findall(text)))
+        return sorted({option for option in options if option.startswith(present)})
     if before != path:  # a value, or a further word
         return []
     return sorted(name for name in _sub_commands(text) if name.startswith(present))

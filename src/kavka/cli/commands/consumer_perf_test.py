@@ -191,7 +191,8 @@ class _Performance(RebalanceListener):
         """Read until there are enough or nothing has come for `--timeout`."""
         plan = self._plan
         consumer.subscribe([plan.topic], listener=self)
-        with progress("consuming", plan.messages, "records", prints_meanwhile=True) as shown:
+        prints = plan.is_detailed
+        with progress("consuming", plan.messages, "records", prints_meanwhile=prints) as shown:
             await self._read_all(consumer, shown)
         if self._records < plan.messages:
             self._warn_of_timeout()

@@ -13,7 +13,8 @@ _USAGE = """usage: kavka server-stop [--broker-id N]
 
 Without an option it stops all brokers of this machine that this user started.
 
---broker-id N     stops the broker with this id; --node-id N and --node-id=N are the same
+--broker-id N     stops the broker with this id
+--node-id N       the same
 --process-role R  broker is the only role; a controller of its own does not exist"""
 _CHOOSING = ("--broker-id", "--node-id")
 

@@ -25,10 +25,9 @@ def main(arguments: list[str]) -> int:
         print(f"{parser.format_usage()}kavka storage: error: too few arguments", file=sys.stderr)
         return 1
     given = parser.parse_args(arguments)
-    as_json = given.command != "format" and given.json
     try:
         match given.command:
-            case "random-uuid" if as_json:
+            case "random-uuid" if given.json:
                 print_rows(tool_shapes.UUID, [{"uuid": _random_uuid()}])
                 return 0
             case "random-uuid":
@@ -37,9 +36,9 @@ def main(arguments: list[str]) -> int:
             case "format":
                 return _format(given)
             case _:
-                return _info(_directories(given.config), as_json=as_json)
+                return _info(_directories(given.config), as_json=given.json)
     except BadValue as error:
-        if as_json:
+        if given.json:
             return print_error(error)
         print(error, file=sys.stderr)
         return 1
@@ -53,7 +52,7 @@ def _parser() -> ToolParser:
     )
     made = commands.add_parser("format", help="Check the options of a format, which is not needed.")
     made_up = commands.add_parser("random-uuid", help="Print a random UUID.")
-    parser.add_json(info, made_up)
+    parser.add_json(info, made, made_up)
     for command in (info, made):
         command.add_argument("--config", "-c", required=True, help="the broker's properties file")
     made.add_argument("--cluster-id", "-t", required=True, help="a cluster id, from random-uuid")
@@ -91,7 +90,10 @@ def _format(given: argparse.Namespace) -> int:
             raise BadValue(
                 f"{directory} belongs to the cluster {known.cluster_id}, not to {given.cluster_id}: nothing was changed"
             )
-    print(_NOT_NEEDED)
+    if given.json:
+        print_rows(tool_shapes.FORMAT, [{"directories": directories, "formatted": False}])
+    else:
+        print(_NOT_NEEDED)
     return 0
 
 

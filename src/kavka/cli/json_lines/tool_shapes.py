@@ -74,6 +74,13 @@ STORAGE: Final = shape(
     problems [string] sentences; the exit code is 1 with any
 """,
 )
+FORMAT: Final = shape(
+    "storage format",
+    """
+    directories [string] log.dirs
+    formatted boolean always false: a broker prepares them when it first starts
+""",
+)
 UUID: Final = shape(
     "storage random-uuid",
     """

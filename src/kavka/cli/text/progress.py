@@ -1,4 +1,4 @@
-"""Progress of long work on standard error: a bar where rich is installed, else a line now and then.
+"""Progress of long work on standard error: a bar where rich is installed, else (or with TERM=dumb) a line now and then.
 
 Nothing is shown where standard error is no terminal, nor before two seconds are over: scripts and quick responses stay
 as they are. Where the command prints meanwhile, nothing is shown beside it on the same terminal either.
@@ -73,22 +73,26 @@ class Progress:
 
 
 def _bar(out: TextIO, what: str, total: float, unit: str) -> tuple[Bar, TaskID] | None:
-    """Return a bar that is shown, None without rich."""
+    """Return a bar that is shown; None without rich, and on a terminal that cannot redraw a line."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError:
+        return None
+    console = Console(file=out)
+    if console.is_dumb_terminal:
         return None
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn(f"{{task.percentage:>3.0f}}% of {{task.total:,.0f}} {unit}"),
         TimeRemainingColumn(),
-        console=Console(file=out),
+        console=console,
         transient=True,
         redirect_stdout=False,  # what the command prints belongs to another stream
     )
     bar.start()
+    console.show_cursor()  # a process that is killed or stopped (Ctrl-Z) could not bring it back
     return bar, bar.add_task(what, total=total)
 
 

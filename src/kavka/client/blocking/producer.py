@@ -315,9 +315,14 @@ class Producer(BlockingClient, ProducerMethods):
         if (
             not self._is_transactional
         ):  # an open transaction is aborted: nothing needs to be sent before
-            with suppress(TimeoutError):
+            try:
                 thread.run(self._wait_until_sent, deadline.left_ms())
                 thread.callbacks.wait(deadline.left_s())
+            except TimeoutError:
+                pass  # what is left is failed below
+            except BaseException:  # Ctrl-C
+                self._give_up(thread)
+                raise
         try:
             thread.run(self._close_async, options | {"timeout_ms": deadline.left_ms()})
         finally:
@@ -326,6 +331,14 @@ class Producer(BlockingClient, ProducerMethods):
                     "producer closed before all callbacks were called callbacks=%d",
                     len(self._uncalled),
                 )
+
+    def _give_up(self, thread: LoopThread) -> None:
+        """Fail what waits, and call the callbacks, for a second at most: the caller of `close` waits no longer."""
+        with suppress(
+            Exception
+        ):  # the failure of a record, which is logged; an interruption is being raised
+            thread.run(self._close_async, {"timeout_ms": 0})
+        thread.callbacks.wait(1)
 
     def _refuse_queued(self) -> None:
         error = RuntimeError("the producer is closed")
