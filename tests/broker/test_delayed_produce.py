@@ -206,7 +206,10 @@ def test_a_batch_that_was_cut_off_while_another_was_verified_is_not_acknowledged
         replicas = [Replica(0, None), Replica(1, None)]
         verified: asyncio.Future[AppendOutcome] = asyncio.get_running_loop().create_future()
 
-        def append(replica: Replica, name: str, header: Any, batch: tuple[Any, int, int]) -> Any:
+        def append(
+            replica: Replica, name: str, header: Any, batch: tuple[Any, int, int], *, is_only: bool
+        ) -> Any:
+            assert not is_only
             return verified if replica is replicas[1] else replica.begin_append(*batch)
 
         verifier = SimpleNamespace(append=append, flush=lambda: None)
