@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Unpack
 
 from kavka.client.arguments import timeout_s
@@ -15,14 +15,13 @@ from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
-from kavka.client.pending_calls import until_closed
+from kavka.client.pending_calls import mark_coroutine_function, until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
     Callback,
     Headers,
     ProducerBatch,
-    RecordMetadata,
     RecordRange,
     Target,
 )
@@ -33,6 +32,12 @@ from kavka.client.producer.pending_flushes import PendingFlushes
 from kavka.client.producer.producer_meter import ProducerMeter
 from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.record_failures import RecordFailures
+from kavka.client.producer.record_future import (
+    RecordFuture,
+    RecordMetadata,
+    failed_coroutine,
+    new_future,
+)
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
@@ -387,8 +392,9 @@ class Producer(Client):
         batch.free_bytes = left
         future = None
         if options:
-            future = self._loop.create_future()
-            batch.watchers.append((len(batch.values), 1, future))
+            future = new_future(self._loop)
+            future.index = len(batch.values)
+            batch.futures.append(future)
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return future
@@ -410,7 +416,7 @@ class Producer(Client):
             checked_callback(callback)
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         state = self._simple_topics.get(topic)
-        future: asyncio.Future[RecordMetadata] | None = None
+        future: RecordFuture | None = None
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
@@ -424,7 +430,7 @@ class Producer(Client):
                     pairs = checked_headers(pairs)
                 target: Target | None = callback
                 if want_future:
-                    target = future = self._loop.create_future()
+                    target = future = new_future(self._loop)
                 self._appender.append_bytes(
                     state, value, key, partition, timestamp_ms, pairs, target
                 )
@@ -442,7 +448,7 @@ class Producer(Client):
             raise
         return future
 
-    async def send(
+    def send(
         self,
         topic: str,
         value: Any = None,
@@ -451,8 +457,12 @@ class Producer(Client):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
-    ) -> RecordMetadata:
-        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
+    ) -> Coroutine[Any, Any, RecordMetadata]:
+        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory.
+
+        What is returned has to be awaited, by itself, with others in `asyncio.gather`, or as a task; errors are raised
+        there. Records are sent in the order of the calls, except where one has to wait for memory or for its topic.
+        """
         state = self._simple_topics.get(topic)
         if (
             state is not None
@@ -461,24 +471,53 @@ class Producer(Client):
             and not headers
             and timestamp_ms is None
             and self._transaction is None
-            and asyncio.get_running_loop() is self._loop
         ):
-            future: asyncio.Future[RecordMetadata] = self._loop.create_future()
             try:
-                self._appender.append_bytes(state, value, key, partition, None, (), future)
-            except BufferFull:
-                pass  # the longer way waits for memory
-            else:
-                return await future
-        self._require_loop()
-        self._require_sending()
+                if asyncio.get_running_loop() is self._loop:
+                    future: Any = new_future(self._loop)
+                    self._appender.append_bytes(state, value, key, partition, None, (), future)
+                    taken: Coroutine[Any, Any, RecordMetadata] = future
+                    return taken
+            except Exception:  # noqa: BLE001  the longer way waits, or raises it where it is awaited
+                pass
         pairs = headers if type(headers) is tuple else header_pairs(headers)
-        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
+        return self._send_given(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
+
+    def _send_given(self, given: ProducerRecord) -> Coroutine[Any, Any, RecordMetadata]:
+        """Take a record now where that is possible; nothing is raised before the outcome is awaited."""
         try:
-            if timestamp_ms is not None:
-                checked_timestamp(timestamp_ms)
+            self._require_loop()
+        except RuntimeError:
+            return self._send_when_awaited(given)
+        try:
+            self._require_sending()
+        except Exception as error:  # noqa: BLE001  as all errors, where the outcome is awaited
+            return failed_coroutine(self._loop, error)
+        try:
+            if given.timestamp_ms is not None:
+                checked_timestamp(given.timestamp_ms)
             record = self._serializer.serialize(given)
-            future = delivery_future(self._serializer.delivery_target(None))
+            future: Any = delivery_future(self._serializer.delivery_target(None))
+            if record.topic in self._appender.topics:
+                with suppress(BufferFull), self._failures.failing_transaction():
+                    self._input.append(record, future)
+                    taken: Coroutine[Any, Any, RecordMetadata] = future
+                    return taken
+        except Exception as error:  # noqa: BLE001
+            self._serializer.report_failure(None, error)
+            return failed_coroutine(self._loop, error)
+        return self._send_when_possible(record, future)
+
+    async def _send_when_awaited(self, given: ProducerRecord) -> RecordMetadata:
+        """Send a record of which another thread, or another loop, has made the coroutine."""
+        self._require_loop()
+        return await self._send_given(given)
+
+    async def _send_when_possible(
+        self, record: ProducerRecord, future: RecordFuture
+    ) -> RecordMetadata:
+        """Send a record that has to wait for its topic, or for memory."""
+        try:
             with self._failures.failing_transaction():
                 await self._input.append_when_possible(record, future)
         except Exception as error:
@@ -577,5 +616,6 @@ class Producer(Client):
         self._buffer_pool.wake_if_spare()
 
 
+mark_coroutine_function(Producer.send)
 # What help() shows of `append` in place of its one dictionary.
 Producer.append.__dict__["__signature__"] = inspect.signature(Producer._append_with)

@@ -9,6 +9,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import RECORD_OVERHEAD, HeaderPairs, ProducerBatch, Target
 from kavka.client.producer.partitioner import murmur2
+from kavka.client.producer.record_future import RecordFuture
 from kavka.client.producer.records import (
     LARGE_VALUE,
     ProducerRecord,
@@ -144,7 +145,12 @@ class RecordAppender:
             batch.keys.append(key)
         if packed is not None:
             batch.headers[index] = packed
-        if target is not None:
+        if target is None:
+            return
+        if isinstance(target, RecordFuture):
+            target.index = index
+            batch.futures.append(target)
+        else:
             batch.watchers.append((index, 1, target))
 
     def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
