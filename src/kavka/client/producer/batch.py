@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kavka.client.producer.encoding import encode_records
-from kavka.client.producer.record_future import RecordFuture, RecordMetadata, call_first
+from kavka.client.producer.record_future import RecordFuture, RecordMetadata
 from kavka.client.producer.rejected_batch import RejectedBatch
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.io import Buffer
@@ -213,8 +213,13 @@ class ProducerBatch:
             transactional=transactional,
         )
 
-    def complete(self, base_offset: Offset, log_append_time_ms: int) -> None:
-        """Report that the records were written from `base_offset` on (-1 when that is not known)."""
+    def complete(
+        self, base_offset: Offset, log_append_time_ms: int, called: list[RecordFuture]
+    ) -> None:
+        """Report that the records were written from `base_offset` on (-1 when that is not known).
+
+        Futures whose first callback the caller has to call are added to `called`.
+        """
         assert not self.is_done
         self.is_done = True
         topic, partition = self.topic_partition
@@ -233,15 +238,15 @@ class ProducerBatch:
                 timestamp_ms = self.timestamp_of(start)
             call(target, make(RecordMetadata, (topic, partition, offset, timestamp_ms)), None)
         if self.futures:
-            self._complete_futures(base_offset, log_append_time_ms)
+            self._complete_futures(base_offset, log_append_time_ms, called)
 
-    def _complete_futures(self, base_offset: Offset, log_append_time_ms: int) -> None:
-        """Set the results of futures, and have their callbacks called by one handle of the loop."""
+    def _complete_futures(
+        self, base_offset: Offset, log_append_time_ms: int, called: list[RecordFuture]
+    ) -> None:
         topic, partition = self.topic_partition
         offset, timestamp_ms, timestamps = -1, log_append_time_ms, self.timestamps
         make: Any = tuple.__new__
-        set_result: Any = asyncio.Future.set_result  # without the callback that is called here
-        called: list[RecordFuture] = []
+        set_result: Any = asyncio.Future.set_result  # it leaves the first callback where it is
         for future in self.futures:
             if future.done():
                 continue
@@ -251,8 +256,6 @@ class ProducerBatch:
             if log_append_time_ms < 0:
                 timestamp_ms = timestamps[index]
             if future.callback is not None:
-                if not called:  # before the other callbacks
-                    future.get_loop().call_soon(call_first, called)
                 called.append(future)
             set_result(future, make(RecordMetadata, (topic, partition, offset, timestamp_ms)))
 

@@ -50,6 +50,7 @@ class RecordAppender:
         self.cached_now_ms = 0
         """The clock's time in this iteration of the loop, 0 when it was not read yet."""
         self.is_closed = False
+        sender.before_run = self._reset_clock
         cluster.when_updated(self._update_topics)
 
     # Topics
@@ -168,13 +169,13 @@ class RecordAppender:
             partition = state.sticky.choose(state.available, self._cluster.random.random())
         batch = state.open.get(partition)
         if batch is None or not self._has_room(batch, size):
-            self.read_clock()
             topic_partition = TopicPartition(state.name, partition)
             batch = self._accumulator.open_batch(
                 topic_partition, size, self._cluster.clock.tick_ms()
             )
             state.open[partition] = batch
             self._sender.wake()
+            self.read_clock()
         if is_sticky:
             state.sticky_batch = batch
         return batch
@@ -223,7 +224,7 @@ class RecordAppender:
 
     def read_clock(self) -> int:
         """Read the clock once per iteration of the loop and per batch: a system call per record would be felt."""
-        if not self.cached_now_ms:
+        if not (self.cached_now_ms or self._sender.is_scheduled):
             asyncio.get_running_loop().call_soon(self._reset_clock)
         self.cached_now_ms = self._now_ms()
         return self.cached_now_ms

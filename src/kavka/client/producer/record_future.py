@@ -4,8 +4,8 @@
 takes asyncio four times as long as all that a producer does for them. What takes nothing but coroutines, such as
 `asyncio.create_task`, finds `send`, `throw` and `close` here.
 
-A program awaits most records once. So the first callback stays here, and the callbacks of a batch are called by one
-handle of the loop, in place of one each; further ones are asyncio's.
+A program awaits most records once. So the first callback stays here, and the callbacks of all records that a response
+acknowledges are called by one callback of the loop, in place of one each; further ones are asyncio's.
 """
 
 from __future__ import annotations
