@@ -11,6 +11,7 @@ import pytest
 from starlette.background import BackgroundTask
 
 from kavka.client import BufferFull, Producer
+from kavka.client.direct_future import call_first
 from kavka.client.producer.record_future import RecordFuture, RecordMetadata, new_future
 from kavka.errors import KafkaError
 from support.writing import run, transact, values
@@ -252,8 +253,6 @@ def test_a_program_that_a_callback_ends_has_the_others_called_afterwards():
     calls: list[str] = []
 
     async def main(ends: bool) -> None:
-        from kavka.client.producer.record_future import call_first
-
         loop = asyncio.get_running_loop()
         futures = [new_future(loop) for _ in range(3)]
 

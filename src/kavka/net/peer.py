@@ -403,7 +403,8 @@ class Peer(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes; a stream that cannot be followed is closed."""
-        self._after = after = []
+        after: list[Callable[[], None]] = []
+        self._after = after
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:

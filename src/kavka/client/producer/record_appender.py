@@ -181,7 +181,9 @@ class RecordAppender:
         return batch
 
     def _has_room(self, batch: ProducerBatch, size: int) -> bool:
-        return batch.free_bytes >= size or self._accumulator.grow(batch, size)
+        return batch.free_bytes >= size or (
+            not batch.is_closed and self._accumulator.grow(batch, size)
+        )
 
     def send_now(self, batches: Iterable[ProducerBatch]) -> None:
         """Send batches with the next request, without `linger.ms`."""

@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
+from kavka.client.direct_future import call_first
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import ProducerBatch
 from kavka.client.producer.batch_outcomes import BatchOutcomes
 from kavka.client.producer.produce_requests import ProduceRequestBuilder
 from kavka.client.producer.producer_id import ProducerIdInitializer
 from kavka.client.producer.producer_meter import ProducerMeter
-from kavka.client.producer.record_future import call_first
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
@@ -294,7 +294,11 @@ class Sender:
                 self.is_scheduled = False
                 self.wake()
                 raise
-        self._run_once()
+        if self._accumulator.incomplete or self._transaction is not None:
+            self._run_once()
+        else:
+            self.is_scheduled = False
+            self.before_run()
 
     def _schedule(self, wait_ms: float) -> None:
         """Set the timer, unless it rings earlier already."""
