@@ -1,4 +1,4 @@
-"""What `send` and `append` return: futures, accepted as coroutines, whose callbacks the loop calls."""
+"""The outcomes that `send` and `append` return: futures, accepted as coroutines, whose callbacks the loop calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a poll waits for, and the order of a consumer's next fetch and what its program produces."""
+"""The event that a poll waits for, and the order of a consumer's next fetch and what its program produces."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _removed(future: object) -> None:
 class DirectFuture(asyncio.Future[T]):
     """A future with a place for its first callback.
 
-    Whoever makes one sets `callback` to None: a constructor would take as long as asyncio's.
+    Its maker sets `callback` to None: a constructor would take as long as asyncio's.
     """
 
     __slots__ = ("callback", "context")

@@ -12,7 +12,7 @@ import ssl
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
@@ -21,6 +21,7 @@ from kavka.io import Network
 from kavka.net.frame_memory import RESPONSES
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin, TlsHandshakeFailed
+from kavka.net.receivers import CallbackReceiver, Decode, Encode, Receiver, Traffic
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -34,77 +35,6 @@ _TLS_ALERT = 0x1503
 _AUTHENTICATION_MS = 330_000
 SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
-
-
-class Traffic(Protocol):
-    """Counts what a peer sends and receives."""
-
-    def sent(self, size: int) -> None:
-        """Count a request of `size` bytes."""
-        ...
-
-    def answered(self, api_key: int, size: int, latency_s: float) -> None:
-        """Count a response of `size` bytes, and the time since its request."""
-        ...
-
-
-Encode = Callable[[int, int, str | None], Sequence[Any]]
-"""Returns the frame of a request, with its size, for a version, a correlation id and a client id."""
-
-
-class Receiver(Protocol):
-    """Takes the response of one request, in the iteration of the loop in which it came; a future is one."""
-
-    def done(self) -> bool:
-        """Return whether it has a result, or was given up."""
-        ...
-
-    def set_result(self, result: Any, /) -> None:
-        """Take the response. Must not raise."""
-        ...
-
-    def set_exception(self, exception: Exception, /) -> None:
-        """Take the reason for which there is none. Must not raise."""
-        ...
-
-
-class CallbackReceiver:
-    """A receiver that calls a function with the response, or with the reason for which there is none."""
-
-    __slots__ = ("_call", "_loop")
-
-    def __init__(
-        self,
-        call: Callable[[Any, Exception | None], None],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """`call` is called once; what it raises is given to the loop, as that of other callbacks."""
-        self._call = call
-        self._loop = loop
-
-    def done(self) -> bool:
-        """Return false: nothing is given up."""
-        return False
-
-    def set_result(self, result: Any, /) -> None:
-        """Take the response."""
-        self._run(result, None)
-
-    def set_exception(self, exception: Exception, /) -> None:
-        """Take the reason for which there is none."""
-        self._run(None, exception)
-
-    def _run(self, result: Any, error: Exception | None) -> None:
-        try:
-            self._call(result, error)
-        except Exception as failure:  # noqa: BLE001  the loop's handler has it, as of any callback
-            self._loop.call_exception_handler(
-                {"message": "the callback of a response failed", "exception": failure}
-            )
-
-
-Decode = Callable[[int, memoryview], Any]
-"""Returns the response of a version from its frame, None where it is to be decoded as any other."""
 
 
 class _Waiting(NamedTuple):

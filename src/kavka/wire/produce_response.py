@@ -60,7 +60,7 @@ def encode_written(
 
 
 class WrittenBatch(NamedTuple):
-    """What a response says of the one batch of its request, when that is written."""
+    """The result of the one batch of a request, where it was written."""
 
     topic: str
     partition: int

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
 from kavka.client.arguments import timeout_s
@@ -35,10 +35,10 @@ from kavka.client.producer.record_failures import RecordFailures
 from kavka.client.producer.record_future import (
     RecordFuture,
     RecordMetadata,
-    failed_coroutine,
     new_future,
 )
 from kavka.client.producer.record_input import RecordInput
+from kavka.client.producer.record_send import RecordSend
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
     APPEND_OPTIONS,
@@ -165,6 +165,9 @@ class Producer(Client):
             calls=self._calls,
             max_block_ms=self._max_block_ms,
         )
+        self._record_send = RecordSend(
+            self._input, self._serializer, self._failures, self._require_loop
+        ).send
         self._batch_send = BatchSend(self._input, self._serializer, uses_sticky=self._uses_sticky)
         self._table_send = TableSend(
             self._input, cluster, self._serializer.interceptors, (settings, self._sending)
@@ -481,49 +484,8 @@ class Producer(Client):
             except Exception:  # noqa: BLE001  the longer way waits, or raises it where it is awaited
                 pass
         pairs = headers if type(headers) is tuple else header_pairs(headers)
-        return self._send_given(ProducerRecord(topic, value, key, partition, timestamp_ms, pairs))
-
-    def _send_given(self, given: ProducerRecord) -> Coroutine[Any, Any, RecordMetadata]:
-        """Take a record now where that is possible; nothing is raised before the outcome is awaited."""
-        try:
-            self._require_loop()
-        except RuntimeError:
-            return self._send_when_awaited(given)
-        try:
-            self._require_sending()
-        except Exception as error:  # noqa: BLE001  as all errors, where the outcome is awaited
-            return failed_coroutine(self._loop, error)
-        try:
-            if given.timestamp_ms is not None:
-                checked_timestamp(given.timestamp_ms)
-            record = self._serializer.serialize(given)
-            future: Any = delivery_future(self._serializer.delivery_target(None))
-            if record.topic in self._appender.topics:
-                with suppress(BufferFull), self._failures.failing_transaction():
-                    self._input.append(record, future)
-                    taken: Coroutine[Any, Any, RecordMetadata] = future
-                    return taken
-        except Exception as error:  # noqa: BLE001
-            self._serializer.report_failure(None, error)
-            return failed_coroutine(self._loop, error)
-        return self._send_when_possible(record, future)
-
-    async def _send_when_awaited(self, given: ProducerRecord) -> RecordMetadata:
-        """Send a record of which another thread, or another loop, has made the coroutine."""
-        self._require_loop()
-        return await self._send_given(given)
-
-    async def _send_when_possible(
-        self, record: ProducerRecord, future: RecordFuture
-    ) -> RecordMetadata:
-        """Send a record that has to wait for its topic, or for memory."""
-        try:
-            with self._failures.failing_transaction():
-                await self._input.append_when_possible(record, future)
-        except Exception as error:
-            self._serializer.report_failure(None, error)
-            raise
-        return await future
+        given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
+        return self._record_send(given)
 
     async def wait_for_memory(self) -> None:
         """Return when there is memory for what was refused last. Raise TimeoutError after `max.block.ms`."""

@@ -8,7 +8,6 @@ takes asyncio four times as long as all that a producer does for them. What take
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any, NamedTuple, NoReturn
 
 from kavka.client.direct_future import DirectFuture
@@ -67,13 +66,3 @@ def new_future(loop: asyncio.AbstractEventLoop) -> RecordFuture:
     future = RecordFuture(loop=loop)
     future.callback = None
     return future
-
-
-def failed_coroutine(
-    loop: asyncio.AbstractEventLoop, error: Exception
-) -> Coroutine[Any, Any, RecordMetadata]:
-    """Return the outcome of a record that was not taken."""
-    future: Any = new_future(loop)
-    future.set_exception(error)
-    failed: Coroutine[Any, Any, RecordMetadata] = future
-    return failed

@@ -27,7 +27,8 @@ from kavka.client.producer.settings import SenderSettings
 from kavka.core.transactional_producer.state import TransactionState, aborted_error
 from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import BrokerId, Offset, TopicPartition
-from kavka.net.peer import CallbackReceiver, Peer
+from kavka.net.peer import Peer
+from kavka.net.receivers import CallbackReceiver
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.produce_response import WrittenBatch, decode_written

@@ -1,4 +1,4 @@
-"""What a poll without records waits for."""
+"""The event that a poll without records waits for."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Wakeup:
         self.is_set = False
 
     def set(self) -> None:
-        """Let those that wait go on, and the next one, until `clear`."""
+        """Wake those that wait; until `clear`, later ones do not wait."""
         self.is_set = True
         if self._waiters and not self._is_scheduled:
             self._is_scheduled = True
             self.schedule(self._wake)
 
     def clear(self) -> None:
-        """Have the next one wait."""
+        """Undo `set`: later ones wait again."""
         self.is_set = False
 
     async def wait(self, timeout_s: float) -> None:
