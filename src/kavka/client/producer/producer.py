@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
@@ -116,6 +116,9 @@ class Producer(Client):
         self._uses_sticky = self._appender_settings.partitioner is None
         self._topics: dict[str, TopicBatches] = {}
         self._simple_topics: dict[str, TopicBatches] = {}
+        self._record_send: Callable[[ProducerRecord], Coroutine[Any, Any, RecordMetadata]] = (
+            self._send_once_started
+        )
 
     def _make_meter(self, client_id: str, clock: Clock, window: Window) -> ClientMeter:
         self._counts = ProducerMeter(client_id, clock, window)
@@ -486,6 +489,11 @@ class Producer(Client):
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         return self._record_send(given)
+
+    async def _send_once_started(self, given: ProducerRecord) -> RecordMetadata:
+        """Send a record of which the coroutine was made before `start`."""
+        self._require_loop()
+        return await self._record_send(given)
 
     async def wait_for_memory(self) -> None:
         """Return when there is memory for what was refused last. Raise TimeoutError after `max.block.ms`."""
