@@ -1,6 +1,7 @@
 """Clients of three nodes whose leaders, coordinator and controller move."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from kavka.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from kavka.errors import ErrorCode, KafkaError
 from kavka.wire.apis import ApiKey
 from support.faults import LOSE_REQUEST, LOSE_RESPONSE
-from support.moving_leaders import MovingLeaders, node_of
+from support.moving_leaders import MovingLeaders, host_of, node_of
 from support.waiting import until
 
 AT = TopicPartition("t", 0)
@@ -94,10 +95,12 @@ def test_batches_in_flight_keep_their_order_over_leader_changes(three, settings,
     three.has_hints = has_hints
     respond = three.respond
 
+    led = itertools.count(1)
+
     def move_and_respond(host, key, request):
-        count = len(three.seen(ApiKey.PRODUCE))
-        if key is ApiKey.PRODUCE and count % 4 == 0:
-            three.leaders["t", 0] = (count // 4 % 3, count // 4)
+        leader, epoch = three.leaders.get(("t", 0), (0, 0))
+        if key is ApiKey.PRODUCE and host == host_of(leader) and not next(led) % 2:
+            three.leaders["t", 0] = ((leader + 1) % 3, epoch + 1)
         return respond(host, key, request)
 
     three.respond = move_and_respond
