@@ -67,9 +67,17 @@ def _methods(source: ast.ClassDef, blocked: type) -> Iterator[ast.FunctionDef]:
                     for one in node.decorator_list
                     if isinstance(one, ast.Name) and one.id == "property"
                 ],
-                returns=node.returns,
+                returns=_awaited(node.returns),
                 lineno=0,
             )
+
+
+def _awaited(returns: ast.expr | None) -> ast.expr | None:
+    """Return what a method gives that returns a coroutine without being `async def`."""
+    if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "Coroutine":
+        assert isinstance(returns.slice, ast.Tuple)
+        return returns.slice.elts[-1]
+    return returns
 
 
 def _is_forwarded(member: object, blocked: type) -> bool:

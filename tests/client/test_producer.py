@@ -499,7 +499,7 @@ def test_with_acks_0_records_go_on_when_a_slow_broker_is_lost(broker, settings):
         producer.append("t", b"second")
         flushing = asyncio.create_task(producer.flush(10_000))
         sender = producer._sender
-        while not sender._flush_count or sender._is_scheduled:  # noqa: ASYNC110 - until it has looked
+        while not sender._flush_count or sender.is_scheduled:  # noqa: ASYNC110 - until it has looked
             await asyncio.sleep(0)
         assert len(broker.seen(ApiKey.PRODUCE)) == 1
         link.close()

@@ -279,6 +279,44 @@ def test_a_callback_has_the_response_before_anything_else_runs() -> None:
     assert [str(context["exception"]) for context in handled] == ["of the callback"]
 
 
+def test_what_is_called_after_responses_comes_after_those_that_came_together() -> None:
+    seen: list[str] = []
+    handled: list[dict[str, Any]] = []
+    waiting: list[Any] = []
+
+    def answer_two_at_once(writer, header):
+        waiting.append(header)
+        if len(waiting) == 2:
+            for each in waiting:
+                answer(writer, each)
+
+    async def work(peer):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: handled.append(context))
+
+        def continue_after(response, error):
+            seen.append("response")
+            loop.call_soon(seen.append, "later")
+            peer.call_after_responses(fail)
+            peer.call_after_responses(lambda: seen.append("after"))
+
+        def fail():
+            seen.append("after")
+            raise ValueError("after a response")
+
+        peer.post_then(heartbeat(), 4, 60_000, continue_after)
+        last = peer.post(heartbeat())
+        await last
+        await asyncio.sleep(0)
+        peer.call_after_responses(lambda: seen.append("soon"))
+        assert seen[-1] != "soon"
+        await asyncio.sleep(0)
+
+    run(Server(answer_two_at_once), work)
+    assert seen == ["response", "after", "after", "later", "soon"]
+    assert [str(context["exception"]) for context in handled] == ["after a response"]
+
+
 def test_a_connection_whose_reader_failed_is_closed() -> None:
     class Broken(Receiver):
         def set_result(self, result):

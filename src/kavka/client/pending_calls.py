@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from types import TracebackType
@@ -109,6 +110,20 @@ def until_closed(
             return await method(client, *args, **kwargs)
 
     return call
+
+
+def mark_coroutine_function(function: Callable[..., Any]) -> None:
+    """Mark a function that returns a coroutine: web frameworks run others in threads."""
+    if sys.version_info >= (3, 12):
+        inspect.markcoroutinefunction(function)
+    else:
+        marker = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+        function._is_coroutine = marker  # type: ignore[attr-defined]
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """Return whether a function returns a coroutine, be it marked or `async def`."""
+    return inspect.iscoroutinefunction(function) or hasattr(function, "_is_coroutine")
 
 
 def all_until_closed(cls: C) -> C:

@@ -12,7 +12,7 @@ import ssl
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from kavka import __version__
 from kavka.core.features import TRANSACTION_VERSION
@@ -21,6 +21,7 @@ from kavka.io import Network
 from kavka.net.frame_memory import RESPONSES
 from kavka.net.frames import FrameReader, InvalidFrameSize
 from kavka.net.peer_security import PLAINTEXT, PeerSecurity, SaslLogin, TlsHandshakeFailed
+from kavka.net.receivers import CallbackReceiver, Decode, Encode, Receiver, Traffic
 from kavka.wire.apis import APIS, ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.frame import decode_response, encode_request
@@ -36,76 +37,9 @@ SOFTWARE = ("kavka", __version__.partition(".dev")[0])
 """Client software name and version, as sent to brokers (KIP-511)."""
 
 
-class Traffic(Protocol):
-    """Counts what a peer sends and receives."""
-
-    def sent(self, size: int) -> None:
-        """Count a request of `size` bytes."""
-        ...
-
-    def answered(self, api_key: int, size: int, latency_s: float) -> None:
-        """Count a response of `size` bytes, and the time since its request."""
-        ...
-
-
-Encode = Callable[[int, int, str | None], Sequence[Any]]
-"""Returns the frame of a request, with its size, for a version, a correlation id and a client id."""
-
-
-class Receiver(Protocol):
-    """Takes the response of one request, in the iteration of the loop in which it came; a future is one."""
-
-    def done(self) -> bool:
-        """Return whether it has a result, or was given up."""
-        ...
-
-    def set_result(self, result: Any, /) -> None:
-        """Take the response. Must not raise."""
-        ...
-
-    def set_exception(self, exception: Exception, /) -> None:
-        """Take the reason for which there is none. Must not raise."""
-        ...
-
-
-class CallbackReceiver:
-    """A receiver that calls a function with the response, or with the reason for which there is none."""
-
-    __slots__ = ("_call", "_loop")
-
-    def __init__(
-        self,
-        call: Callable[[Any, Exception | None], None],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """`call` is called once; what it raises is given to the loop, as that of other callbacks."""
-        self._call = call
-        self._loop = loop
-
-    def done(self) -> bool:
-        """Return false: nothing is given up."""
-        return False
-
-    def set_result(self, result: Any, /) -> None:
-        """Take the response."""
-        self._run(result, None)
-
-    def set_exception(self, exception: Exception, /) -> None:
-        """Take the reason for which there is none."""
-        self._run(None, exception)
-
-    def _run(self, result: Any, error: Exception | None) -> None:
-        try:
-            self._call(result, error)
-        except Exception as failure:  # noqa: BLE001  the loop's handler has it, as of any callback
-            self._loop.call_exception_handler(
-                {"message": "the callback of a response failed", "exception": failure}
-            )
-
-
 class _Waiting(NamedTuple):
     receiver: Receiver
-    response_class: type
+    decode: Decode | None
     version: int
     deadline: float
     timeout_ms: int
@@ -168,6 +102,9 @@ class Peer(asyncio.BufferedProtocol):
         self._failure: Exception | None = None
         self._closed = self._loop.create_future()
         self._is_paused = False
+        self._answered: list[tuple[int, int, float]] = []
+        # Called after the bytes that came together; None while none are being taken.
+        self._after: list[Callable[[], None]] | None = None
         self._when_writable: dict[Callable[[], None], None] = {}  # each once, in order
         self.features: ApiVersionsResponse = ApiVersionsResponse()
         self.name = "a broker"
@@ -238,6 +175,17 @@ class Peer(asyncio.BufferedProtocol):
         """Call once when the peer is writable again or lost; the same callback is kept once."""
         self._when_writable[callback] = None
 
+    def call_after_responses(self, callback: Callable[[], None]) -> None:
+        """Call in a callback of the loop: after the responses that came together, or in the next iteration.
+
+        A callback of a response must not call what may do anything, as a program's own code: it would come between two
+        responses, and between what belongs together.
+        """
+        if self._after is None:
+            self._loop.call_soon(callback)
+        else:
+            self._after.append(callback)
+
     def supports(self, api_key: int) -> bool:
         """Return whether the broker serves the API in a version that is known here."""
         return api_key in self._versions
@@ -293,10 +241,16 @@ class Peer(asyncio.BufferedProtocol):
         )
 
     def post_to(
-        self, receiver: Receiver, key: ApiKey, version: int, timeout_ms: int, encode: Encode
+        self,
+        receiver: Receiver,
+        key: ApiKey,
+        version: int,
+        timeout_ms: int,
+        encode: Encode,
+        decode: Decode | None = None,
     ) -> None:
         """Write the request that `encode` returns, and give its response to `receiver` in the iteration it comes in."""
-        self._post(encode, key, version, timeout_ms, self._write, receiver)
+        self._post(encode, key, version, timeout_ms, self._write, receiver, decode)
 
     def _post(
         self,
@@ -306,16 +260,16 @@ class Peer(asyncio.BufferedProtocol):
         timeout_ms: int,
         write: Callable[[Sequence[Any]], None],
         receiver: Receiver,
+        decode: Decode | None = None,
     ) -> None:
         self._require_open()
         correlation_id = self._take_correlation_id()
         parts = encode(version, correlation_id, self._client_id)
-        response_class = APIS[ApiKey(key)].response()
         self.last_used = now = self._loop.time()
         deadline = now + timeout_ms / 1000
-        self._waiting[correlation_id] = _Waiting(
-            receiver, response_class, version, deadline, timeout_ms, key, now
-        )
+        waiting = (receiver, decode, version, deadline, timeout_ms, key, now)
+        # A third of the time of a NamedTuple's constructor.
+        self._waiting[correlation_id] = tuple.__new__(_Waiting, waiting)
         if self._timer is None or deadline < self._timer.when():
             self._set_timer(deadline)
         write(parts)
@@ -379,6 +333,8 @@ class Peer(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take bytes; a stream that cannot be followed is closed."""
+        after: list[Callable[[], None]] = []
+        self._after = after
         try:
             self._reader.buffer_updated(nbytes)
         except InvalidFrameSize as error:
@@ -387,6 +343,30 @@ class Peer(asyncio.BufferedProtocol):
         except Exception:  # a mistake of ours: the reader must not be used again
             self._fail(ConnectionError(f"a response of {self.name} could not be taken"))
             self._transport.abort()
+            raise
+        finally:
+            self._after = None
+            for index, callback in enumerate(after):
+                self._call(callback, after[index + 1 :])
+            if self._answered:
+                self._count_answered()  # last: nothing waits for it
+
+    def _count_answered(self) -> None:
+        assert self._traffic is not None
+        for api_key, size, latency_s in self._answered:
+            self._traffic.answered(api_key, size, latency_s)
+        self._answered.clear()
+
+    def _call(self, callback: Callable[[], None], later: list[Callable[[], None]]) -> None:
+        """Call what was to be called after responses, as the loop calls; `later` if that ends the program."""
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001  the loop's handler has it, as of any callback
+            context = {"message": "a callback after a response failed", "exception": error}
+            self._loop.call_exception_handler(context)
+        except BaseException:
+            for each in later:
+                self._loop.call_soon(each)
             raise
 
     def eof_received(self) -> bool:
@@ -486,14 +466,18 @@ class Peer(asyncio.BufferedProtocol):
             raise InvalidFrameSize(f"frame with the unknown correlation id {correlation_id}")
         if self._traffic is not None:
             latency_s = self._loop.time() - waiting.sent_at
-            self._traffic.answered(waiting.api_key, len(frame), latency_s)
+            self._answered.append((waiting.api_key, len(frame), latency_s))
         receiver = waiting.receiver
         if receiver.done():
             return  # the caller has given up; the stream continues
+        if waiting.decode is not None:
+            response = waiting.decode(waiting.version, frame)
+            if response is not None:
+                receiver.set_result(response)
+                return
         try:
-            decoded: tuple[int, Any] = decode_response(
-                waiting.response_class, waiting.version, frame
-            )
+            response_class = APIS[ApiKey(waiting.api_key)].response()
+            decoded: tuple[int, Any] = decode_response(response_class, waiting.version, frame)
         except CorruptFrame as error:
             receiver.set_exception(error)
         except Exception:  # a mistake of ours

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import Struct
+from typing import NamedTuple
 
+from kavka.io import Buffer
 from kavka.wire.frame import EncodedResponse
 from kavka.wire.primitives import put_varint
 
@@ -31,6 +33,9 @@ _PARTITIONS = {
 _TOPIC_END = b"\0"
 _FLEXIBLE_END = bytes(5)  # no throttling, no tags
 _END = bytes(4)
+_ONE_PARTITION = Struct(">ihqqqbbbbib")
+"""Fields of a partition, then what follows the last one: no tags, no throttling, no tags."""
+_AFTER_NAME = 1 + _ONE_PARTITION.size
 
 
 def encode_written(
@@ -52,6 +57,36 @@ def encode_written(
     out += _FLEXIBLE_END
     _SIZE.pack_into(out, 0, len(out) - 4)
     return out
+
+
+class WrittenBatch(NamedTuple):
+    """The result of the one batch of a request, where it was written."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    log_append_time_ms: int
+
+
+def decode_written(version: int, frame: Buffer) -> WrittenBatch | None:
+    """Return what a response says, given without its size, if `encode_written` gives it for one partition; else None.
+
+    It is for clients, which need not make a message for each record that they wait for.
+    """
+    if version < _FLEXIBLE_FROM or len(frame) < 7 + _AFTER_NAME or frame[4] or frame[5] != 2:
+        return None
+    end = 6 + frame[6]  # of the name, whose length is there plus one
+    if not 0 < frame[6] < 128 or len(frame) != end + _AFTER_NAME or frame[end] != 2:
+        return None
+    fields = _ONE_PARTITION.unpack_from(frame, end + 1)
+    index, code, base_offset, append_time_ms, _log_start, errors, *zeros = fields
+    if code or errors != 1 or any(zeros):
+        return None
+    try:
+        topic = str(frame[7:end], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    return tuple.__new__(WrittenBatch, (topic, index, base_offset, append_time_ms))
 
 
 def _encode_older(

@@ -9,7 +9,7 @@ from typing import Final
 from kavka.broker.replication.fetcher_context import FetcherContext
 from kavka.core.fetch_session import FetchPartition, PartitionKey
 from kavka.core.follower import SessionRequest
-from kavka.net.peer import Encode
+from kavka.net.receivers import Encode
 from kavka.wire.fetch_request import FIRST_ENCODED, FollowerFetch, Named
 from kavka.wire.frame import encode_request
 from kavka.wire.messages.fetch import (

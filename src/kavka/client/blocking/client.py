@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from kavka.client.admin import Admin as AsyncAdmin
 from kavka.client.blocking.loop_thread import LoopThread
+from kavka.client.pending_calls import is_coroutine_function
 from kavka.io import Clock, Network, Random
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def forward(client_class: type[Any], without: frozenset[str]) -> Callable[[type[
 
 
 def _blocking_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    is_coroutine = inspect.iscoroutinefunction(method)
+    is_coroutine = is_coroutine_function(method)
 
     @wraps(method)
     def blocking(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,8 @@ from kavka.client.lag import Lag
 from kavka.client.list_offsets import OffsetAndTimestamp
 from kavka.client.metadata import BrokerAddress
 from kavka.client.metrics.names import Metrics
-from kavka.client.producer.batch import Headers, RecordMetadata, RecordRange
+from kavka.client.producer.batch import Headers, RecordRange
+from kavka.client.producer.record_future import RecordMetadata
 from kavka.core.access.entries import Principal
 from kavka.core.group_member.steps import GroupMetadata, OffsetAndMetadata
 from kavka.core.transactional_producer.state import PreparedTxnState

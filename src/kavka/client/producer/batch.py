@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kavka.client.producer.encoding import encode_records
+from kavka.client.producer.record_future import RecordFuture, RecordMetadata
 from kavka.client.producer.rejected_batch import RejectedBatch
 from kavka.ids import NO_PRODUCER_ID, Offset, ProducerEpoch, ProducerId, TopicPartition
 from kavka.io import Buffer
@@ -30,18 +31,6 @@ NO_PRODUCER_EPOCH = ProducerEpoch(-1)
 SEQUENCE_MASK = 0x7FFFFFFF
 RECORD_OVERHEAD = 14
 """Bytes of a record beside key and value (lengths, deltas, attributes): an upper bound for values below 8 KiB."""
-
-
-class RecordMetadata(NamedTuple):
-    """The partition and offset of a record.
-
-    `offset` is -1 with acks=0; `timestamp_ms` is the log's if the topic has LogAppendTime.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
 
 
 class RecordRange(NamedTuple):
@@ -124,10 +113,10 @@ class Delivery:
             self.future.set_exception(error)
 
 
-Target = asyncio.Future[RecordMetadata] | Callback | Delivery
+Target = RecordFuture | Callback | Delivery
 
 
-DeliveryWatcher = tuple[int, int, Target]
+DeliveryWatcher = tuple[int, int, Callback | Delivery]
 """The first record, the count and the target of an outcome; a plain tuple, because there may be one for each record."""
 
 
@@ -150,6 +139,8 @@ class ProducerBatch:
     columns: Any = None
     """Records as columns instead of the three lists (`send_table`)."""
     watchers: list[DeliveryWatcher] = field(default_factory=list)
+    futures: list[RecordFuture] = field(default_factory=list)
+    """Of single records, in their order."""
     attempts: int = 0
     retry_at_ms: int = 0
     leader_epoch: int = -1
@@ -222,8 +213,13 @@ class ProducerBatch:
             transactional=transactional,
         )
 
-    def complete(self, base_offset: Offset, log_append_time_ms: int) -> None:
-        """Report that the records were written from `base_offset` on (-1 when that is not known)."""
+    def complete(
+        self, base_offset: Offset, log_append_time_ms: int, called: list[RecordFuture]
+    ) -> None:
+        """Report that the records were written from `base_offset` on (-1 when that is not known).
+
+        Futures whose first callback the caller has to call are added to `called`.
+        """
         assert not self.is_done
         self.is_done = True
         topic, partition = self.topic_partition
@@ -240,12 +236,28 @@ class ProducerBatch:
                 timestamp_ms = timestamps[start]
             elif log_append_time_ms < 0:
                 timestamp_ms = self.timestamp_of(start)
-            metadata = make(RecordMetadata, (topic, partition, offset, timestamp_ms))
-            if isinstance(target, asyncio.Future):
-                if not target.done():
-                    target.set_result(metadata)
-            else:
-                call(target, metadata, None)
+            call(target, make(RecordMetadata, (topic, partition, offset, timestamp_ms)), None)
+        if self.futures:
+            self._complete_futures(base_offset, log_append_time_ms, called)
+
+    def _complete_futures(
+        self, base_offset: Offset, log_append_time_ms: int, called: list[RecordFuture]
+    ) -> None:
+        topic, partition = self.topic_partition
+        offset, timestamp_ms, timestamps = -1, log_append_time_ms, self.timestamps
+        make: Any = tuple.__new__
+        set_result: Any = asyncio.Future.set_result  # it leaves the first callback where it is
+        for future in self.futures:
+            if future.done():
+                continue
+            index = future.index
+            if base_offset >= 0:
+                offset = base_offset + index
+            if log_append_time_ms < 0:
+                timestamp_ms = timestamps[index]
+            if future.callback is not None:
+                called.append(future)
+            set_result(future, make(RecordMetadata, (topic, partition, offset, timestamp_ms)))
 
     def fail(self, error: Exception) -> None:
         """Report that the records were not written, as far as is known; a RejectedBatch has an error for each."""
@@ -257,16 +269,18 @@ class ProducerBatch:
                 reason = error.of_records(start, count)
             if isinstance(target, Delivery):
                 target.fail(reason)
-            elif isinstance(target, asyncio.Future):
-                if not target.done():
-                    target.set_exception(reason)
             else:
                 call(target, None, reason)
+        for future in self.futures:
+            if not future.done():
+                if isinstance(error, RejectedBatch):
+                    reason = error.of_records(future.index, 1)
+                future.set_exception(reason)
 
     @property
     def has_watchers(self) -> bool:
         """Return whether the failure of every record is reported to a user, beside interceptors."""
-        watched = 0
+        watched = len(self.futures)
         for _, count, target in self.watchers:
             if not isinstance(target, Acknowledged) or target.has_callback:
                 watched += count
@@ -306,6 +320,9 @@ class ProducerBatch:
         if self.base_sequence != NO_SEQUENCE:
             part.base_sequence = (self.base_sequence + start) & SEQUENCE_MASK
             part.ordinal = self.ordinal
+        part.futures = [future for future in self.futures if start <= future.index < end]
+        for future in part.futures:
+            future.index -= start
         for first, count, target in self.watchers:
             low, high = max(first, start), min(first + count, end)
             if low < high:

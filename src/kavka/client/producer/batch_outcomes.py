@@ -10,6 +10,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.metadata import LeaderHint
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import NO_SEQUENCE, ProducerBatch
+from kavka.client.producer.record_future import RecordFuture
 from kavka.client.producer.rejected_batch import refusal
 from kavka.client.producer.sequences import SequenceNumbers
 from kavka.client.producer.settings import SenderSettings
@@ -17,6 +18,7 @@ from kavka.errors import ErrorCode
 from kavka.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.produce import ProduceResponse, ProduceResponsePartition
+from kavka.wire.produce_response import WrittenBatch
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,11 @@ _STALE = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+
+
+def _missing() -> ProduceResponsePartition:
+    """Return the result for a batch that a response says nothing of."""
+    return ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class BatchOutcomes:
@@ -64,6 +71,7 @@ class BatchOutcomes:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._expiry_timer: asyncio.TimerHandle | None = None
+        self._called: list[RecordFuture] = []
 
     def close(self) -> None:
         """Stop the timer."""
@@ -99,10 +107,18 @@ class BatchOutcomes:
             batch.is_in_flight = False
             part = results.get(batch.topic_partition)
             if part is None:
-                missing = ProduceResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-                self._on_part(batch, missing)
+                self._on_part(batch, _missing())
             else:
                 self._on_part(batch, part)
+
+    def written(self, batch: ProducerBatch, response: WrittenBatch) -> None:
+        """Settle the batch of a request with one, when it was written."""
+        batch.is_in_flight = False
+        topic, partition, base_offset, log_append_time_ms = response
+        if batch.topic_partition == (topic, partition):
+            self.succeed(batch, Offset(base_offset), log_append_time_ms)
+        else:
+            self._on_part(batch, _missing())
 
     def _learn_leaders(
         self, response: ProduceResponse, results: dict[TopicPartition, ProduceResponsePartition]
@@ -184,8 +200,13 @@ class BatchOutcomes:
         if batch.is_done:
             return  # it was late: its future has failed already
         self._accumulator.remove(batch)
-        batch.complete(base_offset, log_append_time_ms)
+        batch.complete(base_offset, log_append_time_ms, self._called)
         self._on_done(batch, None)
+
+    def take_called(self) -> list[RecordFuture]:
+        """Return the futures that are done, and whose first callbacks are to be called, since the last call."""
+        called, self._called = self._called, []
+        return called
 
     def fail(self, batch: ProducerBatch, error: Exception, is_certain: bool) -> None:
         """Report that a batch was not written: for certain, or as far as is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Unpack
 
@@ -15,14 +15,13 @@ from kavka.client.config import PRODUCER
 from kavka.client.consumer.subscription import as_offsets
 from kavka.client.metrics.network import ClientMeter
 from kavka.client.metrics.sensors import Window
-from kavka.client.pending_calls import until_closed
+from kavka.client.pending_calls import mark_coroutine_function, until_closed
 from kavka.client.producer.accumulator import Accumulator, BufferFull
 from kavka.client.producer.batch import (
     RECORD_OVERHEAD,
     Callback,
     Headers,
     ProducerBatch,
-    RecordMetadata,
     RecordRange,
     Target,
 )
@@ -33,7 +32,13 @@ from kavka.client.producer.pending_flushes import PendingFlushes
 from kavka.client.producer.producer_meter import ProducerMeter
 from kavka.client.producer.record_appender import RecordAppender
 from kavka.client.producer.record_failures import RecordFailures
+from kavka.client.producer.record_future import (
+    RecordFuture,
+    RecordMetadata,
+    new_future,
+)
 from kavka.client.producer.record_input import RecordInput
+from kavka.client.producer.record_send import RecordSend
 from kavka.client.producer.record_serializer import RecordSerializer
 from kavka.client.producer.records import (
     APPEND_OPTIONS,
@@ -111,6 +116,9 @@ class Producer(Client):
         self._uses_sticky = self._appender_settings.partitioner is None
         self._topics: dict[str, TopicBatches] = {}
         self._simple_topics: dict[str, TopicBatches] = {}
+        self._record_send: Callable[[ProducerRecord], Coroutine[Any, Any, RecordMetadata]] = (
+            self._send_once_started
+        )
 
     def _make_meter(self, client_id: str, clock: Clock, window: Window) -> ClientMeter:
         self._counts = ProducerMeter(client_id, clock, window)
@@ -160,6 +168,9 @@ class Producer(Client):
             calls=self._calls,
             max_block_ms=self._max_block_ms,
         )
+        self._record_send = RecordSend(
+            self._input, self._serializer, self._failures, self._require_loop
+        ).send
         self._batch_send = BatchSend(self._input, self._serializer, uses_sticky=self._uses_sticky)
         self._table_send = TableSend(
             self._input, cluster, self._serializer.interceptors, (settings, self._sending)
@@ -387,8 +398,9 @@ class Producer(Client):
         batch.free_bytes = left
         future = None
         if options:
-            future = self._loop.create_future()
-            batch.watchers.append((len(batch.values), 1, future))
+            future = new_future(self._loop)
+            future.index = len(batch.values)
+            batch.futures.append(future)
         batch.values.append(value)
         batch.timestamps.append(self._appender.cached_now_ms or self._appender.read_clock())
         return future
@@ -410,7 +422,7 @@ class Producer(Client):
             checked_callback(callback)
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         state = self._simple_topics.get(topic)
-        future: asyncio.Future[RecordMetadata] | None = None
+        future: RecordFuture | None = None
         try:
             if timestamp_ms is not None:
                 checked_timestamp(timestamp_ms)
@@ -424,7 +436,7 @@ class Producer(Client):
                     pairs = checked_headers(pairs)
                 target: Target | None = callback
                 if want_future:
-                    target = future = self._loop.create_future()
+                    target = future = new_future(self._loop)
                 self._appender.append_bytes(
                     state, value, key, partition, timestamp_ms, pairs, target
                 )
@@ -442,7 +454,7 @@ class Producer(Client):
             raise
         return future
 
-    async def send(
+    def send(
         self,
         topic: str,
         value: Any = None,
@@ -451,8 +463,12 @@ class Producer(Client):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
-    ) -> RecordMetadata:
-        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory."""
+    ) -> Coroutine[Any, Any, RecordMetadata]:
+        """Send a record and wait until it is written. Raise as `append`, or what went wrong; it waits for memory.
+
+        What is returned has to be awaited, by itself, with others in `asyncio.gather`, or as a task; errors are raised
+        there. Records are sent in the order of the calls, except where one has to wait for memory or for its topic.
+        """
         state = self._simple_topics.get(topic)
         if (
             state is not None
@@ -461,30 +477,23 @@ class Producer(Client):
             and not headers
             and timestamp_ms is None
             and self._transaction is None
-            and asyncio.get_running_loop() is self._loop
         ):
-            future: asyncio.Future[RecordMetadata] = self._loop.create_future()
             try:
-                self._appender.append_bytes(state, value, key, partition, None, (), future)
-            except BufferFull:
-                pass  # the longer way waits for memory
-            else:
-                return await future
-        self._require_loop()
-        self._require_sending()
+                if asyncio.get_running_loop() is self._loop:
+                    future: Any = new_future(self._loop)
+                    self._appender.append_bytes(state, value, key, partition, None, (), future)
+                    taken: Coroutine[Any, Any, RecordMetadata] = future
+                    return taken
+            except Exception:  # noqa: BLE001  the longer way waits, or raises it where it is awaited
+                pass
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
-        try:
-            if timestamp_ms is not None:
-                checked_timestamp(timestamp_ms)
-            record = self._serializer.serialize(given)
-            future = delivery_future(self._serializer.delivery_target(None))
-            with self._failures.failing_transaction():
-                await self._input.append_when_possible(record, future)
-        except Exception as error:
-            self._serializer.report_failure(None, error)
-            raise
-        return await future
+        return self._record_send(given)
+
+    async def _send_once_started(self, given: ProducerRecord) -> RecordMetadata:
+        """Send a record of which the coroutine was made before `start`."""
+        self._require_loop()
+        return await self._record_send(given)
 
     async def wait_for_memory(self) -> None:
         """Return when there is memory for what was refused last. Raise TimeoutError after `max.block.ms`."""
@@ -577,5 +586,6 @@ class Producer(Client):
         self._buffer_pool.wake_if_spare()
 
 
+mark_coroutine_function(Producer.send)
 # What help() shows of `append` in place of its one dictionary.
 Producer.append.__dict__["__signature__"] = inspect.signature(Producer._append_with)

@@ -9,6 +9,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import RECORD_OVERHEAD, HeaderPairs, ProducerBatch, Target
 from kavka.client.producer.partitioner import murmur2
+from kavka.client.producer.record_future import RecordFuture
 from kavka.client.producer.records import (
     LARGE_VALUE,
     ProducerRecord,
@@ -49,6 +50,7 @@ class RecordAppender:
         self.cached_now_ms = 0
         """The clock's time in this iteration of the loop, 0 when it was not read yet."""
         self.is_closed = False
+        sender.before_run = self._reset_clock
         cluster.when_updated(self._update_topics)
 
     # Topics
@@ -144,7 +146,12 @@ class RecordAppender:
             batch.keys.append(key)
         if packed is not None:
             batch.headers[index] = packed
-        if target is not None:
+        if target is None:
+            return
+        if isinstance(target, RecordFuture):
+            target.index = index
+            batch.futures.append(target)
+        else:
             batch.watchers.append((index, 1, target))
 
     def batch_for(self, state: TopicBatches, partition: int | None, size: int) -> ProducerBatch:
@@ -162,19 +169,21 @@ class RecordAppender:
             partition = state.sticky.choose(state.available, self._cluster.random.random())
         batch = state.open.get(partition)
         if batch is None or not self._has_room(batch, size):
-            self.read_clock()
             topic_partition = TopicPartition(state.name, partition)
             batch = self._accumulator.open_batch(
                 topic_partition, size, self._cluster.clock.tick_ms()
             )
             state.open[partition] = batch
             self._sender.wake()
+            self.read_clock()
         if is_sticky:
             state.sticky_batch = batch
         return batch
 
     def _has_room(self, batch: ProducerBatch, size: int) -> bool:
-        return batch.free_bytes >= size or self._accumulator.grow(batch, size)
+        return batch.free_bytes >= size or (
+            not batch.is_closed and self._accumulator.grow(batch, size)
+        )
 
     def send_now(self, batches: Iterable[ProducerBatch]) -> None:
         """Send batches with the next request, without `linger.ms`."""
@@ -217,7 +226,7 @@ class RecordAppender:
 
     def read_clock(self) -> int:
         """Read the clock once per iteration of the loop and per batch: a system call per record would be felt."""
-        if not self.cached_now_ms:
+        if not (self.cached_now_ms or self._sender.is_scheduled):
             asyncio.get_running_loop().call_soon(self._reset_clock)
         self.cached_now_ms = self._now_ms()
         return self.cached_now_ms

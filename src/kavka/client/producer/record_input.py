@@ -41,13 +41,13 @@ class RecordInput:
         self.appender = appender
         self._buffer_pool = buffer_pool
         self._awaiting_metadata = awaiting_metadata
-        self._require_sending = require_sending
+        self.require_sending = require_sending
         self._calls = calls
         self._max_block_ms = max_block_ms
 
     def append(self, record: ProducerRecord, target: Target | None) -> None:
         """Take a record. Raise BufferFull, ValueError, KafkaError MESSAGE_TOO_LARGE, RuntimeError."""
-        self._require_sending()
+        self.require_sending()
         state = None
         if record.topic not in self._awaiting_metadata:
             state = self.appender.topic_batches(record.topic)

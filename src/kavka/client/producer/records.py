@@ -13,9 +13,9 @@ from kavka.client.producer.batch import (
     HeaderPairs,
     Headers,
     ProducerBatch,
-    RecordMetadata,
 )
 from kavka.client.producer.partitioner import RoundRobin, StickyChoice
+from kavka.client.producer.record_future import RecordFuture, RecordMetadata, new_future
 from kavka.client.serialization import described
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import TopicPartition
@@ -108,9 +108,9 @@ def call_back(target: Any) -> Callable[[asyncio.Future[RecordMetadata]], None]:
     return on_done
 
 
-def delivery_future(target: Any | None) -> asyncio.Future[RecordMetadata]:
+def delivery_future(target: Any | None) -> RecordFuture:
     """Return the future of a record, whose outcome is reported to `target` as well."""
-    future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+    future = new_future(asyncio.get_running_loop())
     if target is not None:
         future.add_done_callback(call_back(target))
     return future

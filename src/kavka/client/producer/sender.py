@@ -1,7 +1,9 @@
 """Takes batches from the accumulator to the leaders and their responses back.
 
 Driven by callbacks on the loop: `wake` schedules one `_run_once`, which expires, drains and writes what is due and
-sets a timer for the rest. Nothing here awaits, so the order of requests on a connection is the order of draining.
+sets a timer for the rest. After a response there is one at once: a program that awaits each record has its next one
+written in the iteration of the loop in which the one before was acknowledged. Nothing here awaits, so the order of
+requests on a connection is the order of draining.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from kavka.client.cluster import Cluster
+from kavka.client.direct_future import call_first
 from kavka.client.producer.accumulator import Accumulator
 from kavka.client.producer.batch import ProducerBatch
 from kavka.client.producer.batch_outcomes import BatchOutcomes
@@ -25,7 +28,10 @@ from kavka.core.transactional_producer.state import TransactionState, aborted_er
 from kavka.errors import AuthenticationFailed, KafkaError
 from kavka.ids import BrokerId, Offset, TopicPartition
 from kavka.net.peer import Peer
+from kavka.net.receivers import CallbackReceiver
+from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
+from kavka.wire.produce_response import WrittenBatch, decode_written
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +64,10 @@ class Sender:
         """Learns, in a transaction, which partitions have something to send."""
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
-        self._is_scheduled = self._is_closed = False
+        self.is_scheduled = self._is_closed = False
+        self.before_run: Callable[[], None] = lambda: None
+        """Called at the beginning of each run over the queues; while `is_scheduled`, the next one is in this iteration
+        of the loop, or in the one after it."""
         self._timer: asyncio.TimerHandle | None = None
         self._in_flight: dict[BrokerId, int] = {}
         # One batch at a time, to keep order without sequences.
@@ -84,12 +93,13 @@ class Sender:
         )
         self._mutes_partitions = sequences is None and settings.max_in_flight == 1
         self._flush_count = 0
+        self._continues = False
         cluster.when_updated(self.wake)
 
     def wake(self) -> None:
         """Schedule a run over the queues in the next iteration of the loop."""
-        if not (self._is_scheduled or self._is_closed):
-            self._is_scheduled = True
+        if not (self.is_scheduled or self._is_closed):
+            self.is_scheduled = True
             self._loop.call_soon(self._run_once)
 
     def send_immediately(self, change: int) -> None:
@@ -129,7 +139,8 @@ class Sender:
     # Sending
 
     def _run_once(self) -> None:
-        self._is_scheduled = False
+        self.is_scheduled = False
+        self.before_run()
         if self._is_closed:
             return
         if self._timer is not None:
@@ -204,17 +215,24 @@ class Sender:
 
     def _write(self, peer: Peer, broker_id: BrokerId, batches: list[ProducerBatch]) -> None:
         settings = self._settings
-        batches, request = self._requests.build(batches)
-        if not batches:
+        encoded = self._requests.encode_batches(batches)
+        if not encoded:
             return
-        self._meter.sending(batches, self._cluster.clock.tick_ms())
+        batches = [batch for batch, _ in encoded]
         try:
             version = self._requests.version(peer)
             if settings.acks == 0:
-                peer.post_without_response(request, version)
+                peer.post_without_response(self._requests.message(encoded), version)
             else:
-                on_response = partial(self._on_response, broker_id, batches)
-                peer.post_then(request, version, settings.request_timeout_ms, on_response)
+                on_response = partial(self._on_response, peer, broker_id, batches)
+                peer.post_to(
+                    CallbackReceiver(on_response, self._loop),
+                    ApiKey.PRODUCE,
+                    version,
+                    settings.request_timeout_ms,
+                    partial(self._requests.encode, encoded),
+                    decode_written if len(batches) == 1 else None,
+                )
         except ConnectionError as error:
             self._outcomes.request_failed(batches, error)
             return
@@ -223,9 +241,13 @@ class Sender:
                 batch.is_in_flight = False
                 self._outcomes.fail(batch, error, is_certain=True)
             return
+        self._meter.sending(batches, self._cluster.clock.tick_ms())
         if settings.acks == 0:
             for batch in batches:
                 self._outcomes.succeed(batch, Offset(-1), -1)
+            called = self._outcomes.take_called()
+            if called:
+                self._loop.call_soon(call_first, called)
             return
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
         if self._mutes_partitions:
@@ -235,6 +257,7 @@ class Sender:
 
     def _on_response(
         self,
+        peer: Peer,
         broker_id: BrokerId,
         batches: list[ProducerBatch],
         response: Any,
@@ -252,8 +275,31 @@ class Sender:
         if error is not None:
             self._outcomes.request_failed(batches, error)
             return
-        self._outcomes.answered(batches, response)
-        self.wake()
+        if type(response) is WrittenBatch:
+            self._outcomes.written(batches[0], response)
+        else:
+            self._outcomes.answered(batches, response)
+        if not self._continues:
+            self._continues = True
+            peer.call_after_responses(self._continue)
+
+    def _continue(self) -> None:
+        """Call the callbacks of what was written, and send what they append, with what waited, in this iteration."""
+        self._continues = False
+        called = self._outcomes.take_called()
+        if called:
+            self.is_scheduled = True
+            try:
+                call_first(called)
+            except BaseException:  # it ends the program, which may close the producer first
+                self.is_scheduled = False
+                self.wake()
+                raise
+        if self._accumulator.incomplete or self._transaction is not None:
+            self._run_once()
+        else:
+            self.is_scheduled = False
+            self.before_run()
 
     def _schedule(self, wait_ms: float) -> None:
         """Set the timer, unless it rings earlier already."""

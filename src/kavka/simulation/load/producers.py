@@ -6,7 +6,7 @@ import asyncio
 
 from kavka.client.producer import Producer
 from kavka.client.producer.accumulator import BufferFull
-from kavka.client.producer.batch import RecordMetadata
+from kavka.client.producer.record_future import RecordMetadata
 from kavka.ids import TopicPartition
 from kavka.simulation.checker import Checker
 from kavka.simulation.environment import SimEnvironment

@@ -186,11 +186,14 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     if level is not None and level != _LZ4_DEFAULT_LEVEL:
         options |= {"mode": "high_compression", "compression": level}
     parts: list[Any] = [LZ4_HEADER]
+    # One output for all blocks: a new one for each costs its pages, as the allocator gives them back each time.
+    largest = min(len(view), LZ4_BLOCK)
+    output = memoryview(bytearray(largest + largest // 255 + 16))
     for start in range(0, len(view), LZ4_BLOCK):
         plain = view[start : start + LZ4_BLOCK]
-        block = cramjam.lz4.compress_block(plain, **options)
-        if len(block) < len(plain):
-            parts += (_LITTLE.pack(len(block)), block)
+        length = cramjam.lz4.compress_block_into(plain, output, **options)
+        if length < len(plain):
+            parts += (_LITTLE.pack(length), bytes(output[:length]))
         else:
             parts += (_LITTLE.pack(len(plain) | 0x8000_0000), plain)
     parts.append(bytes(4))

@@ -30,6 +30,7 @@ from kavka.client.metadata import LeaderHint
 from kavka.core.fetch_session import NO_SESSION
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kavka.net.peer import Peer
 from kavka.wire.apis import ApiKey
 from kavka.wire.codec import CorruptFrame
 from kavka.wire.messages.fetch import (
@@ -74,6 +75,7 @@ class Fetcher:
         self._is_scheduled = False
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
+        self._later: asyncio.TimerHandle | None = None
         self._next_start = 0
         self._results = FetchResults(cluster, subscription, settings)
         self._sessions: dict[BrokerId, FetchSession] = {}
@@ -114,11 +116,7 @@ class Fetcher:
 
     async def wait(self, timeout_s: float) -> None:
         """Return when something was buffered or went wrong since the last `drain`, or after the time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._results.wakeup.wait()
-        except TimeoutError:
-            return
+        await self._results.wakeup.wait(timeout_s)
 
     def drain(self, max_records: int) -> list[FetchedBatches]:
         """Take buffered records, at most about `max_records`, and move positions past them; partitions take turns.
@@ -148,8 +146,19 @@ class Fetcher:
             if batches is not None:
                 taken.append(batches)
                 self._on_consumed(batches, count, before - state.buffered_bytes)
-        self._send_wanted()  # now, so that brokers read while the user works on these records
+        if taken and self._is_at_end:
+            self._send_later()
+        elif taken or self._later is None:
+            self._send_wanted()  # now, so that brokers read while the user works on these records
         return taken
+
+    @property
+    def _is_at_end(self) -> bool:
+        """Return whether all partitions are fetched up to their ends, as of the last fetch: brokers have no more."""
+        return all(
+            0 <= state.high_watermark <= state.fetch_position
+            for state in self._subscription.partitions.values()
+        )
 
     @property
     def holds_up_responses(self) -> bool:
@@ -164,7 +173,18 @@ class Fetcher:
         self._is_scheduled = False
         self._send_wanted()
 
+    def _send_later(self) -> None:
+        """Send in the next iteration of the loop, after what a program does with the records that it has got.
+
+        It may produce others, for which a consumer that has read all so far should not keep it waiting.
+        """
+        if self._later is None:
+            self._later = self._loop.call_later(0, self._send_wanted)
+
     def _send_wanted(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._is_closed:
             return
         now = self._loop.time()
@@ -230,7 +250,7 @@ class Fetcher:
             timeout_ms = self._settings.request_timeout_ms + wait_ms
             asked = {state.topic_partition: (state, state.position_changes) for state in states}
             pause_s = _EMPTY_PAUSE_S if some_full else 0.0
-            on_response = partial(self._on_fetched, broker_id, asked, pause_s)
+            on_response = partial(self._on_fetched, peer, broker_id, asked, pause_s)
             peer.post_then(request, version, timeout_ms, on_response)
         except (ConnectionError, KafkaError) as error:
             session.lost()
@@ -275,6 +295,7 @@ class Fetcher:
 
     def _on_fetched(
         self,
+        peer: Peer,
         broker_id: BrokerId,
         asked: dict[TopicPartition, tuple[PartitionState, int]],
         pause_s: float,
@@ -298,8 +319,15 @@ class Fetcher:
             session.lost()
             self._fail_or_retry(list(current.values()), error)
         else:
-            self._on_response(session, asked, current, response, pause_s)
-        self.wake()
+            self._results.wakeup.schedule = peer.call_after_responses
+            try:
+                self._on_response(session, asked, current, response, pause_s)
+            finally:
+                self._results.wakeup.schedule = self._loop.call_soon
+        if any(state.buffered for state in current.values()):
+            self._send_later()  # after a poll that takes them
+        else:
+            self.wake()
 
     def _on_response(
         self,

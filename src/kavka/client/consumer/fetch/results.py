@@ -9,6 +9,7 @@ from kavka.client.cluster import Cluster
 from kavka.client.consumer.batches import Chunk, CorruptRecordError
 from kavka.client.consumer.fetch.isolation_filter import filter_by_isolation
 from kavka.client.consumer.fetch.messages import FetchSettings
+from kavka.client.consumer.fetch.wakeup import Wakeup
 from kavka.client.consumer.subscription import PartitionState, Subscription
 from kavka.errors import ErrorCode, KafkaError
 from kavka.ids import BrokerId
@@ -47,7 +48,7 @@ class FetchResults:
         self._loop = asyncio.get_running_loop()
         self.failures: dict[str, Exception] = {}
         """By message: what repeats is raised once."""
-        self.wakeup = asyncio.Event()
+        self.wakeup = Wakeup(self._loop)
         """Set when records were buffered, or something needs the poll's attention."""
 
     def raise_failure(self) -> None:
