@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -159,6 +160,18 @@ def test_records_wait_for_memory_where_they_are_awaited(broker, settings):
     assert offset == len(values(broker)) - 1
 
 
+def test_futures_of_append_are_waited_for_as_any_others(broker, settings):
+    async def work(producer):
+        await producer.partitions_for("t")
+        ways: list[dict[str, Any]] = [{}, {"key": b"k"}, {"headers": [("a", b"b")]}]
+        futures = [producer.append("t", b"x", want_future=True, **way) for way in ways]
+        sent = [asyncio.create_task(producer.send("t", b"y"))]
+        done, _ = await asyncio.wait([*futures, *sent])
+        return sorted(future.result().offset for future in done)
+
+    assert run(broker, settings, work) == [0, 1, 2, 3]
+
+
 # Callbacks
 
 
@@ -269,3 +282,27 @@ def test_a_program_that_a_callback_ends_has_the_others_called_afterwards():
 
     asyncio.run(main(True))
     assert calls == ["b", "c"]
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_record_callback_that_ends_the_program_keeps_none_from_its_outcome(
+    broker, settings, ending
+):
+    calls: list[str] = []
+    broker.create("u", 2)
+
+    def leave(_metadata: object, _error: object) -> None:
+        raise ending
+
+    async def work(producer):
+        await producer.partitions_for("u")
+        producer.append("u", b"", partition=0, callback=leave)
+        for partition in (0, 1):
+            future = producer.append("u", b"", partition=partition, want_future=True)
+            add(future, calls, f"u-{partition}")
+        await producer.flush()
+        await asyncio.sleep(0)
+
+    with suppress(SystemExit, KeyboardInterrupt):
+        run(broker, settings, work)
+    assert sorted(calls) == ["u-0", "u-1"]

@@ -36,6 +36,7 @@ from kavka.client.producer.record_future import (
     RecordFuture,
     RecordMetadata,
     new_future,
+    new_send_future,
 )
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_send import RecordSend
@@ -480,7 +481,7 @@ class Producer(Client):
         ):
             try:
                 if asyncio.get_running_loop() is self._loop:
-                    future: Any = new_future(self._loop)
+                    future: Any = new_send_future(self._loop)
                     self._appender.append_bytes(state, value, key, partition, None, (), future)
                     taken: Coroutine[Any, Any, RecordMetadata] = future
                     return taken

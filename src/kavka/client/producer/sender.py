@@ -275,13 +275,13 @@ class Sender:
         if error is not None:
             self._outcomes.request_failed(batches, error)
             return
+        if not self._continues:  # before a callback of a record may end the program
+            self._continues = True
+            peer.call_after_responses(self._continue)
         if type(response) is WrittenBatch:
             self._outcomes.written(batches[0], response)
         else:
             self._outcomes.answered(batches, response)
-        if not self._continues:
-            self._continues = True
-            peer.call_after_responses(self._continue)
 
     def _continue(self) -> None:
         """Call the callbacks of what was written, and send what they append, with what waited, in this iteration."""
