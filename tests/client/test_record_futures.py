@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import anyio
@@ -103,6 +104,7 @@ def test_what_is_wrong_with_a_record_is_raised_where_it_is_awaited(broker, setti
             producer.send("t", b"", partition=9),
             producer.send("t", b"", timestamp_ms=-1),
             producer.send("", b""),
+            producer.send(["t"], b""),
             producer.send("t", b"x" * 2_000_000),
         ]
         found = await asyncio.gather(*wrong, return_exceptions=True)
@@ -117,6 +119,7 @@ def test_what_is_wrong_with_a_record_is_raised_where_it_is_awaited(broker, setti
         ValueError,
         ValueError,
         ValueError,
+        TypeError,
         KafkaError,
     ]
     assert values(broker) == [b"a"]
@@ -306,3 +309,28 @@ def test_a_record_callback_that_ends_the_program_keeps_none_from_its_outcome(
     with suppress(SystemExit, KeyboardInterrupt):
         run(broker, settings, work)
     assert sorted(calls) == ["u-0", "u-1"]
+
+
+@pytest.mark.parametrize("end", [call_first, lambda futures: futures[0].set_result(PLACE)])
+def test_a_future_that_is_kept_keeps_no_context(end):
+    held: ContextVar[object] = ContextVar("held")
+
+    class Held:
+        pass
+
+    async def main() -> None:
+        future = new_future(asyncio.get_running_loop())
+        value = Held()
+        alive = weakref.ref(value)
+        context = copy_context()
+        context.run(held.set, value)
+        future.add_done_callback(lambda _: None, context=context)
+        del value, context
+        if end is call_first:
+            asyncio.Future.set_result(future, PLACE)
+        end([future])
+        await asyncio.sleep(0)
+        assert future.result() == PLACE
+        assert alive() is None
+
+    asyncio.run(main())

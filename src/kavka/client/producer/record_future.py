@@ -36,7 +36,7 @@ class RecordFuture(DirectFuture[RecordMetadata]):
 
 
 class SendFuture(RecordFuture):
-    """The outcome of a record that was sent with `send`, made by `new_send_future`: a coroutine to what asks for one."""
+    """The outcome of a record of `send`, made by `new_send_future`: a coroutine to what asks for one."""
 
     __slots__ = ()
 
