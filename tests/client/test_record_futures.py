@@ -334,3 +334,18 @@ def test_a_future_that_is_kept_keeps_no_context(end):
         assert alive() is None
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+def test_the_callbacks_of_futures_are_called_before_a_flush_returns(broker, settings, acks):
+    calls: list[str] = []
+
+    async def work(producer):
+        await producer.partitions_for("t")
+        for _ in range(2):
+            add(producer.append("t", b"", want_future=True), calls, "a", "b")
+            await producer.flush()
+            calls.append("flushed")
+
+    run(broker, settings, work, **{"acks": acks, "enable.idempotence": acks != "0"})
+    assert calls == ["a", "b", "flushed"] * 2
