@@ -349,3 +349,19 @@ def test_the_callbacks_of_futures_are_called_before_a_flush_returns(broker, sett
 
     run(broker, settings, work, **{"acks": acks, "enable.idempotence": acks != "0"})
     assert calls == ["a", "b", "flushed"] * 2
+
+
+def test_a_commit_that_waits_for_a_topic_ends_when_the_producer_is_closed(broker, settings):
+    async def work(producer):
+        await producer.init_transactions()
+        producer.begin_transaction()
+        producer.append("unknown", b"", callback=lambda *_: None)
+        commit = asyncio.create_task(producer.commit_transaction())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with suppress(Exception):
+            await producer.close(0)
+        with pytest.raises((KafkaError, OSError, RuntimeError)):
+            await commit
+
+    run(broker, settings, work, **{"transactional.id": "x"})
