@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import ContextVar
+import weakref
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import anyio
@@ -102,6 +104,7 @@ def test_what_is_wrong_with_a_record_is_raised_where_it_is_awaited(broker, setti
             producer.send("t", b"", partition=9),
             producer.send("t", b"", timestamp_ms=-1),
             producer.send("", b""),
+            producer.send(["t"], b""),
             producer.send("t", b"x" * 2_000_000),
         ]
         found = await asyncio.gather(*wrong, return_exceptions=True)
@@ -116,6 +119,7 @@ def test_what_is_wrong_with_a_record_is_raised_where_it_is_awaited(broker, setti
         ValueError,
         ValueError,
         ValueError,
+        TypeError,
         KafkaError,
     ]
     assert values(broker) == [b"a"]
@@ -157,6 +161,18 @@ def test_records_wait_for_memory_where_they_are_awaited(broker, settings):
 
     offset = run(broker, settings, work, **{"buffer.memory": 100_000})
     assert offset == len(values(broker)) - 1
+
+
+def test_futures_of_append_are_waited_for_as_any_others(broker, settings):
+    async def work(producer):
+        await producer.partitions_for("t")
+        ways: list[dict[str, Any]] = [{}, {"key": b"k"}, {"headers": [("a", b"b")]}]
+        futures = [producer.append("t", b"x", want_future=True, **way) for way in ways]
+        sent = [asyncio.create_task(producer.send("t", b"y"))]
+        done, _ = await asyncio.wait([*futures, *sent])
+        return sorted(future.result().offset for future in done)
+
+    assert run(broker, settings, work) == [0, 1, 2, 3]
 
 
 # Callbacks
@@ -269,3 +285,83 @@ def test_a_program_that_a_callback_ends_has_the_others_called_afterwards():
 
     asyncio.run(main(True))
     assert calls == ["b", "c"]
+
+
+@pytest.mark.parametrize("ending", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_record_callback_that_ends_the_program_keeps_none_from_its_outcome(
+    broker, settings, ending
+):
+    calls: list[str] = []
+    broker.create("u", 2)
+
+    def leave(_metadata: object, _error: object) -> None:
+        raise ending
+
+    async def work(producer):
+        await producer.partitions_for("u")
+        producer.append("u", b"", partition=0, callback=leave)
+        for partition in (0, 1):
+            future = producer.append("u", b"", partition=partition, want_future=True)
+            add(future, calls, f"u-{partition}")
+        await producer.flush()
+        await asyncio.sleep(0)
+
+    with suppress(SystemExit, KeyboardInterrupt):
+        run(broker, settings, work)
+    assert sorted(calls) == ["u-0", "u-1"]
+
+
+@pytest.mark.parametrize("end", [call_first, lambda futures: futures[0].set_result(PLACE)])
+def test_a_future_that_is_kept_keeps_no_context(end):
+    held: ContextVar[object] = ContextVar("held")
+
+    class Held:
+        pass
+
+    async def main() -> None:
+        future = new_future(asyncio.get_running_loop())
+        value = Held()
+        alive = weakref.ref(value)
+        context = copy_context()
+        context.run(held.set, value)
+        future.add_done_callback(lambda _: None, context=context)
+        del value, context
+        if end is call_first:
+            asyncio.Future.set_result(future, PLACE)
+        end([future])
+        await asyncio.sleep(0)
+        assert future.result() == PLACE
+        assert alive() is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("acks", ["all", "0"])
+def test_the_callbacks_of_futures_are_called_before_a_flush_returns(broker, settings, acks):
+    calls: list[str] = []
+
+    async def work(producer):
+        await producer.partitions_for("t")
+        for _ in range(2):
+            add(producer.append("t", b"", want_future=True), calls, "a", "b")
+            await producer.flush()
+            calls.append("flushed")
+
+    run(broker, settings, work, **{"acks": acks, "enable.idempotence": acks != "0"})
+    assert calls == ["a", "b", "flushed"] * 2
+
+
+def test_a_commit_that_waits_for_a_topic_ends_when_the_producer_is_closed(broker, settings):
+    async def work(producer):
+        await producer.init_transactions()
+        producer.begin_transaction()
+        producer.append("unknown", b"", callback=lambda *_: None)
+        commit = asyncio.create_task(producer.commit_transaction())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        with suppress(Exception):
+            await producer.close(0)
+        with pytest.raises((KafkaError, OSError, RuntimeError)):
+            await commit
+
+    run(broker, settings, work, **{"transactional.id": "x"})

@@ -30,7 +30,7 @@ class DirectFuture(asyncio.Future[T]):
     callback: Callable[[Any], object] | None
     """The callback that was added first, until it is called or left to the loop."""
     context: Context
-    """The context in which it is called."""
+    """The context in which it is called; there is one as long as there is a callback."""
 
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
@@ -70,8 +70,9 @@ class DirectFuture(asyncio.Future[T]):
         """Leave the first callback to the loop, before the others."""
         callback = self.callback
         if callback is not None and not self.done():
-            self.callback = None
-            self.get_loop().call_soon(callback, self, context=self.context)
+            self.callback, context = None, self.context
+            del self.context
+            self.get_loop().call_soon(callback, self, context=context)
 
 
 def call_first(futures: Sequence[DirectFuture[Any]]) -> None:
@@ -80,8 +81,10 @@ def call_first(futures: Sequence[DirectFuture[Any]]) -> None:
         callback, future.callback = future.callback, None
         if callback is None:
             continue
+        context = future.context
+        del future.context  # it may have much, and a program may keep the future
         try:
-            future.context.run(callback, future)
+            context.run(callback, future)
         except (SystemExit, KeyboardInterrupt):
             future.get_loop().call_soon(call_first, futures[index + 1 :])
             raise

@@ -47,11 +47,20 @@ Callback = Callable[[RecordMetadata | None, Exception | None], None]
 
 
 def call(callback: Callback, metadata: RecordMetadata | None, error: Exception | None) -> None:
-    """Call a user's callback. What it raises is logged: it must not keep others from learning of their records."""
+    """Call a user's callback. What it raises is logged: it must not keep others from learning of their records.
+
+    For the same reason what ends the program is raised later, in a callback of the loop of its own.
+    """
     try:
         callback(metadata, error)
-    except Exception:
+    except (SystemExit, KeyboardInterrupt) as ending:
+        asyncio.get_running_loop().call_soon(_raise, ending)
+    except BaseException:  # such as asyncio.CancelledError
         log.exception("callback of a record failed")
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class Acknowledged:

@@ -36,6 +36,7 @@ from kavka.client.producer.record_future import (
     RecordFuture,
     RecordMetadata,
     new_future,
+    new_send_future,
 )
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_send import RecordSend
@@ -469,23 +470,23 @@ class Producer(Client):
         What is returned has to be awaited, by itself, with others in `asyncio.gather`, or as a task; errors are raised
         there. Records are sent in the order of the calls, except where one has to wait for memory or for its topic.
         """
-        state = self._simple_topics.get(topic)
-        if (
-            state is not None
-            and type(value) is bytes
-            and (key is None or type(key) is bytes)
-            and not headers
-            and timestamp_ms is None
-            and self._transaction is None
-        ):
-            try:
-                if asyncio.get_running_loop() is self._loop:
-                    future: Any = new_future(self._loop)
-                    self._appender.append_bytes(state, value, key, partition, None, (), future)
-                    taken: Coroutine[Any, Any, RecordMetadata] = future
-                    return taken
-            except Exception:  # noqa: BLE001  the longer way waits, or raises it where it is awaited
-                pass
+        try:
+            state = self._simple_topics.get(topic)
+            if (
+                state is not None
+                and type(value) is bytes
+                and (key is None or type(key) is bytes)
+                and not headers
+                and timestamp_ms is None
+                and self._transaction is None
+                and asyncio.get_running_loop() is self._loop
+            ):
+                future: Any = new_send_future(self._loop)
+                self._appender.append_bytes(state, value, key, partition, None, (), future)
+                taken: Coroutine[Any, Any, RecordMetadata] = future
+                return taken
+        except Exception:  # noqa: BLE001  the longer way waits, or raises it where it is awaited
+            pass
         pairs = headers if type(headers) is tuple else header_pairs(headers)
         given = ProducerRecord(topic, value, key, partition, timestamp_ms, pairs)
         return self._record_send(given)

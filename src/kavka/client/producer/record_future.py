@@ -1,8 +1,9 @@
-"""The outcome of one record: a future that is accepted wherever a coroutine is.
+"""The outcome of one record: the future of `append`, and that of `send`, which is accepted as a coroutine as well.
 
-`send` returns one. A coroutine would have to be wrapped in a task before several records can be awaited together, which
-takes asyncio four times as long as all that a producer does for them. What takes nothing but coroutines, such as
-`asyncio.create_task`, finds `send`, `throw` and `close` here.
+A coroutine would have to be wrapped in a task before several records can be awaited together, which takes asyncio four
+times as long as all that a producer does for them. What takes nothing but coroutines, such as `asyncio.create_task`,
+finds `send`, `throw` and `close` in a SendFuture. `asyncio.wait` refuses what has these, so `append` returns a future
+without them.
 """
 
 from __future__ import annotations
@@ -30,14 +31,20 @@ class RecordFuture(DirectFuture[RecordMetadata]):
 
     __slots__ = ("index",)
 
+    index: int
+    """The place of the record in its batch, once it is in one."""
+
+
+class SendFuture(RecordFuture):
+    """The outcome of a record of `send`, made by `new_send_future`: a coroutine to what asks for one."""
+
+    __slots__ = ()
+
     __name__ = "send"  # of the coroutine that it stands for, in the names of tasks
     cr_running = False
     cr_await = cr_code = cr_frame = cr_origin = None
 
-    index: int
-    """The place of the record in its batch, once it is in one."""
-
-    def send(self, value: None, /) -> RecordFuture:
+    def send(self, value: None, /) -> SendFuture:
         """Return what a task has to wait for. Raise StopIteration with the outcome once that is known."""
         if self.done():
             raise StopIteration(self.result())
@@ -61,8 +68,15 @@ class RecordFuture(DirectFuture[RecordMetadata]):
         return self.callback is not None
 
 
+def new_send_future(loop: asyncio.AbstractEventLoop) -> SendFuture:
+    """Return what `send` returns."""
+    future = SendFuture(loop=loop)
+    future.callback = None
+    return future
+
+
 def new_future(loop: asyncio.AbstractEventLoop) -> RecordFuture:
-    """Return the future of a record."""
+    """Return what `append` returns."""
     future = RecordFuture(loop=loop)
     future.callback = None
     return future

@@ -9,10 +9,10 @@ from typing import Any
 
 from kavka.client.producer.accumulator import BufferFull
 from kavka.client.producer.record_failures import RecordFailures
-from kavka.client.producer.record_future import RecordFuture, RecordMetadata, new_future
+from kavka.client.producer.record_future import RecordFuture, RecordMetadata, new_send_future
 from kavka.client.producer.record_input import RecordInput
 from kavka.client.producer.record_serializer import RecordSerializer
-from kavka.client.producer.records import ProducerRecord, checked_timestamp, delivery_future
+from kavka.client.producer.records import ProducerRecord, call_back, checked_timestamp
 
 
 class RecordSend:
@@ -45,7 +45,10 @@ class RecordSend:
             if given.timestamp_ms is not None:
                 checked_timestamp(given.timestamp_ms)
             record = self._serializer.serialize(given)
-            future: Any = delivery_future(self._serializer.delivery_target(None))
+            future: Any = new_send_future(asyncio.get_running_loop())
+            target = self._serializer.delivery_target(None)
+            if target is not None:
+                future.add_done_callback(call_back(target))
             if record.topic in self._input.appender.topics:
                 with suppress(BufferFull), self._failures.failing_transaction():
                     self._input.append(record, future)
@@ -76,7 +79,7 @@ class RecordSend:
 
 def _failed(error: Exception) -> Coroutine[Any, Any, RecordMetadata]:
     """Return the outcome of a record that was not taken."""
-    future: Any = new_future(asyncio.get_running_loop())
+    future: Any = new_send_future(asyncio.get_running_loop())
     future.set_exception(error)
     failed: Coroutine[Any, Any, RecordMetadata] = future
     return failed

@@ -83,8 +83,12 @@ class RecordsAwaitingMetadata:
         """Fail what still waits."""
         for task in self._tasks.values():
             task.cancel()
+        self._fail_every(error)  # at once: what waits for the tasks looks whether records are left
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()  # one that was cancelled before its first step is still there
+        self._fail_every(error)  # those that came meanwhile
+
+    def _fail_every(self, error: Exception) -> None:
         for topic in list(self._waiting):
             self._fail_all(topic, error)
 

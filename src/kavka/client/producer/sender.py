@@ -243,11 +243,10 @@ class Sender:
             return
         self._meter.sending(batches, self._cluster.clock.tick_ms())
         if settings.acks == 0:
+            if any(batch.futures for batch in batches):
+                self._loop.call_soon(self._call_back)  # before what the futures leave to the loop
             for batch in batches:
                 self._outcomes.succeed(batch, Offset(-1), -1)
-            called = self._outcomes.take_called()
-            if called:
-                self._loop.call_soon(call_first, called)
             return
         self._in_flight[broker_id] = self._in_flight.get(broker_id, 0) + 1
         if self._mutes_partitions:
@@ -275,13 +274,16 @@ class Sender:
         if error is not None:
             self._outcomes.request_failed(batches, error)
             return
+        if not self._continues:  # before what the futures leave to the loop
+            self._continues = True
+            peer.call_after_responses(self._continue)
         if type(response) is WrittenBatch:
             self._outcomes.written(batches[0], response)
         else:
             self._outcomes.answered(batches, response)
-        if not self._continues:
-            self._continues = True
-            peer.call_after_responses(self._continue)
+
+    def _call_back(self) -> None:
+        call_first(self._outcomes.take_called())
 
     def _continue(self) -> None:
         """Call the callbacks of what was written, and send what they append, with what waited, in this iteration."""
