@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 _MAX_FREE_CONNECTIONS: Final = 8
 
-WriteHere = Callable[
-    [list[events.TransactionMarkers]], events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes]
-]
+_Codes = events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes]
+"""Error codes of markers that were written, or a coroutine that returns them."""
+WriteHere = Callable[[list[events.TransactionMarkers]], _Codes]
 """Writes markers to the partitions that this broker leads: at once, or a coroutine continues where some have to wait.
 """
 
@@ -162,7 +162,7 @@ class TransactionMarkerManager:
 
     def _write_at_once(self, needed: list[events.MarkersNeeded]) -> None:
         """Write markers of transactions that need none elsewhere; what is not settled at once is a request."""
-        codes: events.MarkerCodes | Coroutine[Any, Any, events.MarkerCodes] | None = None
+        codes: _Codes | None = None
         try:
             codes = self._write_here(
                 [
@@ -180,28 +180,27 @@ class TransactionMarkerManager:
                 _report(coordinator, reports)
             return
         broker_id, tick_ms = self._context.broker_id, self._context.clock.tick_ms()
-        request = self._machine.submit(broker_id, needed, tick_ms)
+        self._settle(self._machine.submit(broker_id, needed, tick_ms), codes)
+        self._timer.set(self._machine.deadline_ms())
+
+    def _write(self, request: events.SendRequest) -> None:
+        codes: _Codes | None = None
+        try:
+            markers = self._machine.markers_of(request.number)
+            codes = self._write_here(markers) if markers else {}
+        except Exception:
+            # A bug must not end the retries: the transactions would hang without limit.
+            log.exception("markers not written broker=%d", request.broker_id)
+        self._settle(request, codes)
+
+    def _settle(self, request: events.SendRequest, codes: _Codes | None) -> None:
+        """Report what became of the markers of a request, None for a failure; or wait until that is known."""
         if isinstance(codes, Coroutine):
             self._deliver_later(request, codes)
-            self._timer.set(self._machine.deadline_ms())
         elif codes is None:
             self._handle(events.RequestFailed(request.number, has_timed_out=False))
         else:
             self._handle(events.ResponseReceived(request.number, codes))
-
-    def _write(self, request: events.SendRequest) -> None:
-        event: Event = events.RequestFailed(request.number, has_timed_out=False)
-        try:
-            markers = self._machine.markers_of(request.number)
-            codes = self._write_here(markers) if markers else {}
-            if isinstance(codes, Coroutine):
-                self._deliver_later(request, codes)
-                return
-            event = events.ResponseReceived(request.number, codes)
-        except Exception:
-            # A bug must not end the retries: the transactions would hang without limit.
-            log.exception("markers not written broker=%d", request.broker_id)
-        self._handle(event)
 
     # -- requests
 

@@ -209,7 +209,7 @@ class RequestAppender:
         refusal_of: TopicRefusal,
     ) -> TopicAppends | None:
         """Append as `append_in_transaction` what needs no allowance: one small batch. None for any other request."""
-        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        if not _has_one_partition(request):
             return None
         topic = request.topic_data[0]
         data = topic.partition_data[0]
@@ -259,13 +259,12 @@ class RequestAppender:
         replica = self._find(topic_partition)
         if isinstance(replica, ErrorCode):
             return PartitionOutcome(index, None, AppendOutcome(replica))
-        topics = request.topic_data
         append = self._verifier().append(
             replica,
             request.transactional_id,
             header,
             (batch, request.acks, version),
-            is_only=len(topics) == 1 and len(topics[0].partition_data) == 1,
+            is_only=_has_one_partition(request),
         )
         if isinstance(append, AppendOutcome):
             return PartitionOutcome(index, replica, append)
@@ -284,6 +283,11 @@ class RequestAppender:
             except StopIteration as stop:
                 appended: _T = stop.value
                 return appended
+
+
+def _has_one_partition(request: ProduceRequest) -> bool:
+    """Return whether a request is for one partition only."""
+    return len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1
 
 
 def _not_appended(found: Replica | ErrorCode) -> AppendOutcome:
