@@ -12,10 +12,12 @@ from pathlib import Path
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
+from kavka.ids import TopicPartition
 from kavka.net.network import TcpNetwork
 from kavka.net.peer import Peer
 from kavka.net.peer_security import PLAINTEXT
 from kavka.wire.messages.metadata import MetadataRequest
+from kavka.wire.records.header import BatchHeader, walk
 from kavka_chaos.network import Network, SmallDisk
 from kavka_chaos.registries import Registry, ServedRegistry, ZooKeeper
 from kavka_chaos.schedule import BROKERS
@@ -258,6 +260,10 @@ class ChaosCluster:
         with suppress(NotWell):
             wait_until(lambda: not unequal(), seconds, "logs are equal", NotWell)
         return [f"the logs of {topic}-{at} differ" for at in unequal()]
+
+    def batches(self, topic_partition: TopicPartition) -> list[BatchHeader]:
+        """Return the headers of a log's batches, as broker 0 has them."""
+        return walk(self._log_bytes(0, topic_partition.topic, topic_partition.partition))
 
     def _contents(self, topic: str, partition: int) -> set[bytes]:
         return {self._log_bytes(number, topic, partition) for number in range(BROKERS)}

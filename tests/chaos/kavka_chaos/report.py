@@ -28,6 +28,7 @@ def table(outcomes: Mapping[str, Outcome]) -> str:
         ["records read", *(f"{o.reads:,}" for o in columns.values())],
         ["lost", *(_count(o, _LOST) for o in columns.values())],
         ["duplicated", *(_count(o, _DUPLICATED) for o in columns.values())],
+        ["doubled by librdkafka itself", *(str(o.renumbered) for o in columns.values())],
         ["out of order", *(_count(o, _OUT_OF_ORDER) for o in columns.values())],
         ["other anomalies", *(_rest(o) for o in columns.values())],
         ["other failures", *(str(len(o.others)) for o in columns.values())],
