@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
+from kavka.redrawing import redrawing_console, start_redrawing
 from kavka.spark.queries.flow_progress import FlowProgress, expectation_lines
 
 if TYPE_CHECKING:
@@ -139,18 +140,15 @@ def open_view(
     if not out.isatty():
         yield plain_view(out)
         return
+    console = redrawing_console(out)
+    if console is None:
+        yield plain_view(out)
+        return
+    from rich.live import Live
+
+    live = Live(console=console, refresh_per_second=4, transient=transient)
+    start_redrawing(live)
     try:
-        from rich.console import Console
-        from rich.live import Live
-    except ImportError:
-        yield plain_view(out)
-        return
-    console = Console(file=out)
-    if console.is_dumb_terminal:
-        yield plain_view(out)
-        return
-    with Live(console=console, refresh_per_second=4, transient=transient) as live:
-        console.show_cursor()  # a process that is killed or stopped could not bring it back
 
         class RichView:
             """Redraws in place, with messages above."""
@@ -161,9 +159,11 @@ def open_view(
 
             def print_message(self, message: str) -> None:
                 """Print above what is drawn."""
-                console.print(message, markup=False, highlight=False)
+                live.console.print(message, markup=False, highlight=False)
 
         yield RichView()
+    finally:
+        live.stop()
 
 
 def open_flows_view(out: TextIO | None = None) -> AbstractContextManager[FlowsView]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from kavka.redrawing import start_bar
 from kavka.sql.scan_state import ScanState
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class ScanProgress:
             self._state, self._since = state, time.monotonic()
         if time.monotonic() - self._since < _AFTER_S or not state.offsets_total:
             return
-        self._shown = self._shown or _bar()
+        self._shown = self._shown or start_bar(sys.stderr, "reading", "records")
         if self._shown is None:
             return
         progress, task = self._shown
@@ -41,24 +43,3 @@ class ScanProgress:
         if self._shown is not None:
             self._shown[0].stop()
             self._shown = None
-
-
-def _bar() -> tuple[Progress, TaskID] | None:
-    """Return a bar that is shown, None on a terminal that cannot redraw a line (TERM=dumb)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if console.is_dumb_terminal:
-        return None
-    progress = Progress(
-        TextColumn("reading"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}% of {task.total:,.0f} records"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    progress.start()
-    console.show_cursor()  # a process that is killed or stopped (Ctrl-Z) could not bring it back
-    return progress, progress.add_task("reading")

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
+from kavka.redrawing import start_bar
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
@@ -49,7 +51,7 @@ class Progress:
         now_s = self._clock()
         if now_s < self._next_s:
             return
-        bar = self._bar or _bar(self._out, self._what, self._total, self._unit)
+        bar = self._bar or start_bar(self._out, self._what, self._unit, self._total)
         if bar is None:
             self._next_s = now_s + _LINE_EVERY_S
             print(self._line(done, now_s), file=self._out, flush=True)
@@ -70,30 +72,6 @@ class Progress:
             return line
         left_s = (now_s - self._began_s) * (1 - part) / part
         return f"{line}, {left_s:.0f} s left"
-
-
-def _bar(out: TextIO, what: str, total: float, unit: str) -> tuple[Bar, TaskID] | None:
-    """Return a bar that is shown; None without rich, and on a terminal that cannot redraw a line."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:
-        return None
-    console = Console(file=out)
-    if console.is_dumb_terminal:
-        return None
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn(f"{{task.percentage:>3.0f}}% of {{task.total:,.0f}} {unit}"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # what the command prints belongs to another stream
-    )
-    bar.start()
-    console.show_cursor()  # a process that is killed or stopped (Ctrl-Z) could not bring it back
-    return bar, bar.add_task(what, total=total)
 
 
 @contextmanager

@@ -1,13 +1,12 @@
-"""The bar of a long scan."""
+"""Bars in terminals that redraw, and none in others."""
 
 from __future__ import annotations
 
 import io
-import sys
 
 import pytest
 
-from kavka.sql.progress import _bar
+from kavka.redrawing import start_bar
 
 
 class Terminal(io.StringIO):
@@ -21,17 +20,15 @@ def test_a_terminal_that_cannot_redraw_gets_no_bar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "dumb")
-    assert _bar() is None
+    assert start_bar(terminal, "reading", "records", 10) is None
     assert terminal.getvalue() == ""
 
 
 def test_the_cursor_is_seen_beside_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    shown = _bar()
+    shown = start_bar(terminal, "reading", "records", 10)
     assert shown is not None
     drawn = terminal.getvalue()
     shown[0].stop()
