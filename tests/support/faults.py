@@ -76,6 +76,8 @@ class FaultInjectingNetwork:
         self.hosts: dict[str, int] = {}
         self.down: set[str] = set()
         """Hosts that refuse connections."""
+        self.refused = 0
+        """Number of connections that were refused."""
         self.silent: set[str] = set()
         """Hosts that take requests and never respond."""
         self.faults: defaultdict[ApiKey, deque[Fault]] = defaultdict(deque)
@@ -104,6 +106,7 @@ class FaultInjectingNetwork:
         """Connect to the broker that advertises `host`."""
         if host in self.down or host not in self.hosts:
             await asyncio.sleep(0)
+            self.refused += 1
             raise ConnectionRefusedError(f"{host}:{port} is down")
         link = await self._tcp.connect(
             "127.0.0.1", self.hosts[host], lambda: _Link(self, host, make()), tls

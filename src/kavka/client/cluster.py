@@ -22,6 +22,7 @@ from kavka.client.connections import (
 )
 from kavka.client.metadata import BrokerAddress, LeaderHint, MetadataCache, TopicMetadata
 from kavka.client.metrics.network import ClientMeter
+from kavka.client.outage_warnings import OutageWarnings
 from kavka.client.security import peer_security
 from kavka.errors import AuthenticationFailed, ErrorCode, KafkaError
 from kavka.ids import BrokerId, TopicPartition
@@ -73,6 +74,7 @@ class Cluster:
         """Store the I/O; nothing is done before `start`. The security is that of the settings, unless it is given."""
         self.network = network
         self.clock = clock
+        self.outage_warnings = OutageWarnings(clock)
         self.random = random
         self.metadata = MetadataCache(config.integer("metadata.max.age.ms"))
         if security is None:
@@ -322,7 +324,7 @@ class Cluster:
                     )  # until a call wants something: it is refused, or finds another credential
                     attempt += 1
                 except NOT_REACHED as error:
-                    log.warning("metadata update failed reason=%s", error)
+                    self.outage_warnings.warn(log, "metadata update failed", error)
                     attempt += 1
                 else:
                     attempt = 0

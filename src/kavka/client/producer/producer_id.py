@@ -60,7 +60,7 @@ class ProducerIdInitializer:
                     if isinstance(error, KafkaError) and not error.retriable:
                         self._on_refused(error)
                         return
-                    log.warning("no producer id yet reason=%s", error)
+                    self._cluster.outage_warnings.warn(log, "no producer id yet", error)
                     await self._cluster.back_off(attempt)
                     attempt += 1
                     self._on_retry()

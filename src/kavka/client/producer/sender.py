@@ -325,7 +325,7 @@ class Sender:
         except AuthenticationFailed as error:
             self._outcomes.fail_all(error)
         except (OSError, KafkaError, CorruptFrame) as error:
-            log.warning("broker not reached broker=%d reason=%s", broker_id, error)
+            self._cluster.outage_warnings.warn(log, f"broker not reached broker={broker_id}", error)
             self._cluster.mark_stale()  # the leader may be elsewhere
         finally:
             self._connecting.pop(broker_id, None)

@@ -274,7 +274,7 @@ class Fetcher:
         try:
             await self._cluster.peer(broker_id, Channel.FETCH)
         except (OSError, KafkaError, CorruptFrame) as error:
-            log.warning("broker not reached broker=%d reason=%s", broker_id, error)
+            self._cluster.outage_warnings.warn(log, f"broker not reached broker={broker_id}", error)
             for state in self._subscription.partitions.values():
                 if state.preferred_replica == broker_id:
                     state.preferred_replica = None
