@@ -14,6 +14,8 @@ from kavka.client.config import PRODUCER, Config
 from kavka.client.security import peer_security
 from kavka.net.clock import SystemClock, SystemRandom
 from kavka.net.event_loop import MeasuredEventLoop
+from kavka.net.network import TcpNetwork
+from kavka.net.peer import Peer
 from kavka.net.peer_security import TlsHandshakeFailed
 from support.certificates import PASSWORD, Authority
 from support.one_broker import Served, serve
@@ -195,3 +197,18 @@ def test_without_a_trust_store_those_of_the_system_are_trusted() -> None:
     for given in ({}, {"ssl.ca.location": "probe"}):
         config = Config(PRODUCER, {"bootstrap.servers": "a:1", "security.protocol": "SSL"} | given)
         assert peer_security(config, SystemClock(), SystemRandom()).tls is not None
+
+
+def test_a_connection_that_is_closed_twice_can_be_aborted(files: TlsFiles) -> None:
+    """A client closes what it has closed already, and aborts it where the broker stands still."""
+
+    async def story(served: Served, servers: Settings) -> None:
+        security = files.security(certificate=files.client)
+        peer = await Peer.connect(TcpNetwork(), "localhost", served.port, security=security)
+        peer.close()
+        peer.close()
+        peer.abort()
+        peer.abort()
+        await peer.wait_closed()
+
+    run(files, story)

@@ -308,7 +308,8 @@ class Peer(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Send what is queued and close; what waits fails with ConnectionError."""
         self._fail(ConnectionError(f"the connection to {self.name} was closed"))
-        if self._transport is not None:
+        # asyncio's TLS forgets its protocol at a second close: an abort after that would raise (Python 3.11).
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
 
     def abort(self) -> None:
