@@ -57,9 +57,15 @@ def test_rounds_of_chaos_lose_nothing(tmp_path: Path, registry: str, network: st
 
 
 @pytest.mark.long
-def test_rounds_of_chaos_with_security_lose_nothing(tmp_path: Path) -> None:
+def test_rounds_of_chaos_lose_nothing_of_our_own_clients(tmp_path: Path) -> None:
+    chaos(tmp_path, "--rounds", "2", "--registry", "served", "--client", "kavka")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("client", ["confluent", "kavka"])
+def test_rounds_of_chaos_with_security_lose_nothing(tmp_path: Path, client: str) -> None:
     """Over SASL_SSL with ACLs, while certificates are renewed and credentials and ACLs change."""
-    length = ("--rounds", "2", "--seconds", "40")
+    length = ("--rounds", "2", "--seconds", "40", "--client", client)
     shown = chaos(tmp_path, *length, "--registry", "served", "--security")
     found = re.findall(r"([a-zA-Z ]+): (\d+)(?=,|$)", shown, re.M)
     counts = {name.strip(): int(count) for name, count in found}

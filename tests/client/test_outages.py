@@ -25,6 +25,9 @@ class ManualClock:
     def tick_ms(self) -> int:
         return self.ms
 
+    def work_ns(self) -> int:
+        return 0
+
 
 def test_a_failure_is_said_at_once_and_its_repetitions_are_counted(
     caplog: pytest.LogCaptureFixture,

@@ -23,7 +23,7 @@ from kavka_chaos.cluster import DISKS, ChaosCluster, NotWell, run_cluster
 from kavka_chaos.network import Namespaces, isolate
 from kavka_chaos.proxies import Proxies
 from kavka_chaos.report import table
-from kavka_chaos.rounds import Outcome, play
+from kavka_chaos.rounds import Clients, Outcome, play
 from kavka_chaos.schedule import Schedule
 from kavka_chaos.security import ADMIN, Changes
 from kavka_compat.processes import ProcessDied
@@ -117,7 +117,7 @@ class Run:
             _MEMBERS[kind],
             topic,
             faults,
-            self._options.rate,
+            Clients(self._options.client, self._options.rate),
             evidence,
             self._log,
             changes,
@@ -192,6 +192,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--rate", type=float, default=100.0, help="records/s of each of 2 producers"
+    )
+    parser.add_argument(
+        "--client",
+        choices=["confluent", "kavka"],
+        default="confluent",
+        help="the library that writes and reads",
     )
     parser.add_argument(
         "--security",

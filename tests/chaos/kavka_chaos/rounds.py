@@ -28,6 +28,14 @@ _PATIENT = {"reconnect.backoff.ms": "200", "reconnect.backoff.max.ms": "1000"}
 """Attempts are fewer where each connection is a handshake: many of them would leave no time for the rest."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Which library writes and reads, and how many records a second each producer sends."""
+
+    library: str
+    rate: float
+
+
 @dataclass
 class Outcome:
     """The result of rounds; results add up."""
@@ -75,7 +83,7 @@ def play(
     members: int,
     topic: str,
     faults: Sequence[Fault],
-    rate: float,
+    clients: Clients,
     evidence: Path,
     log: Log,
     changes: Changes | None = None,
@@ -83,12 +91,12 @@ def play(
     """Play one round; the history of one that fails stays in `evidence`. Raise NotWell, ClientFailed, TimeoutError."""
     settings = Settings(
         cluster.bootstrap,
-        "confluent",
+        clients.library,
         topic,
         partitions=_PARTITIONS,
         replication_factor=3,
         min_insync_replicas=2,
-        rate=rate,
+        rate=clients.rate,
         seed=zlib.crc32(topic.encode()),
         timeout_seconds=180,
         config=cluster.client(LOAD) if changes is None else {**cluster.client(LOAD), **_PATIENT},
@@ -139,7 +147,7 @@ def _outcome(
 
 
 def _failed_sends(events: Sequence[Event], *, may_be_refused: bool) -> list[str]:
-    """Return why sends failed, which they should not: librdkafka has 180 s to try again.
+    """Return why sends failed, which they should not: the library has 180 s to try again.
 
     Of a client whose password was changed meanwhile it gives some up; that is no promise broken.
     """
@@ -151,8 +159,13 @@ def _failed_sends(events: Sequence[Event], *, may_be_refused: bool) -> list[str]
     return [
         f"{count} sends {reason}"
         for reason, count in reasons.items()
-        if not (may_be_refused and "_AUTHENTICATION" in reason)
+        if not (may_be_refused and _is_of_authentication(reason))
     ]
+
+
+def _is_of_authentication(reason: str) -> bool:
+    """Return whether a library gave a send up because its credential was refused."""
+    return "_AUTHENTICATION" in reason or "AuthenticationFailed" in reason
 
 
 def silence_of(
