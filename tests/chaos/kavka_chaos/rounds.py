@@ -30,7 +30,7 @@ _PATIENT = {"reconnect.backoff.ms": "200", "reconnect.backoff.max.ms": "1000"}
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Which library writes and reads, and how many records a second each producer sends."""
+    """The library that writes and reads, and the records a second of each producer."""
 
     library: str
     rate: float
