@@ -352,6 +352,7 @@ func adminStep(a *kadm.Client, prefix string) {
 	check("lag", err)
 	of := kadm.Offsets{}
 	of.AddOffset(prefix+"-group", 0, 3, -1)
+	of.AddOffset(prefix+"-group", 1, 0, -1) // a group without members ends with its last offset
 	oc, err := a.CommitOffsets(ctx, prefix+"-g", of)
 	if err == nil {
 		err = oc.Error()
