@@ -14,7 +14,7 @@ from kavka.testing.history.check import Verdict, check
 from kavka.testing.history.lines import write_header
 from kavka.testing.history.promises import Promises
 from kavka.testing.history.recorder import Recorder
-from kavka.testing.history.workload.client import WorkloadClient
+from kavka.testing.history.workload.client import ClientFailed, WorkloadClient
 from kavka.testing.history.workload.confluent import Confluent
 from kavka.testing.history.workload.consumers import AssigningReader, GroupMemberWorker, scan
 from kavka.testing.history.workload.kafka_python import KafkaPython
@@ -28,6 +28,9 @@ CLIENTS: dict[str, Callable[[str, float, Mapping[str, str]], WorkloadClient]] = 
     "kafka-python": KafkaPython,
 }
 """Libraries by name: made of the bootstrap servers, a timeout in seconds, and `Settings.config`."""
+
+_CLOSE_SECONDS = 120.0
+"""How much longer than for a record the clients may take to send all, to end a transaction and to close."""
 
 
 class _Worker(Protocol):
@@ -59,6 +62,7 @@ class Load:
         self._partitions = [TopicPartition(settings.topic, n) for n in range(settings.partitions)]
         self._failures: list[BaseException] = []
         self._lock = threading.Lock()
+        self._is_stopped = False
         self._producers_stop, self._consumers_stop = Event(), Event()
         self._create_topic()
         self._producers = [
@@ -75,7 +79,7 @@ class Load:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop all threads; `finish` has done so if all went well."""
+        """Stop all threads; `finish` has done so if all went well. Raise ClientFailed when one does not end."""
         self._stop()
 
     def wait_for(self, acknowledged: int, seconds: float = 60) -> None:
@@ -95,14 +99,24 @@ class Load:
         return check(self.recorder.events, self.promises)
 
     def _stop(self) -> None:
-        self._producers_stop.set()
-        for thread in self._producers:
-            if thread.ident is not None:
-                thread.join()
-        self._consumers_stop.set()
-        for thread in self._consumers:
-            if thread.ident is not None:
-                thread.join()
+        """Stop producers, then consumers, once. Raise ClientFailed for those whose library does not return."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        seconds = self.settings.timeout_seconds + _CLOSE_SECONDS
+        deadline = time.monotonic() + seconds
+        for stop, threads in (
+            (self._producers_stop, self._producers),
+            (self._consumers_stop, self._consumers),
+        ):
+            stop.set()
+            started = [thread for thread in threads if thread.ident is not None]
+            for thread in started:
+                thread.join(max(deadline - time.monotonic(), 0))
+            hanging = ", ".join(thread.name for thread in started if thread.is_alive())
+            if hanging:
+                library = self.settings.client
+                raise ClientFailed(f"{library} does not return in {seconds:g} s: {hanging}")
 
     def _raise_failure(self) -> None:
         if self._failures:
