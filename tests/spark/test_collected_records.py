@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kavka.collect.record import LogRecords, metric_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "collect.md"
 
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_spark_reads_logs_and_metrics_with_one_schema(tmp_path: Path) -> None:
+def test_spark_reads_logs_and_metrics_with_one_schema(spark: SparkSession) -> None:
     from pyspark.sql.functions import col, from_json
-
-    from kavka.spark.session import local_session
 
     (schema,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
     times = ("2026-01-01T00:00:00.123Z", 1_767_225_600_500)
@@ -36,12 +38,10 @@ def test_spark_reads_logs_and_metrics_with_one_schema(tmp_path: Path) -> None:
         metric_value(constant, "up", 1, {}),
         metric_value(constant, "up", float("nan"), {"a": "b"}),
     ]
-    session = local_session("schema", tmp_path, "local[1]", short_lived=True)
-    frame = session.createDataFrame([(value.decode(),) for value in values], "value STRING")
+    frame = spark.createDataFrame([(value.decode(),) for value in values], "value STRING")
     log, bad, up, nan = (
         row["r"] for row in frame.select(from_json(col("value"), schema).alias("r")).collect()
     )
-    session.stop()
     assert log["time"].microsecond == 500_000
     assert (log["message"], log["position"], log["labels"]) == ("line", 7, {"site": "b"})
     assert log["fields"] == {"status": "200", "deep": '{"a":[1]}'}
