@@ -30,7 +30,7 @@ CLIENTS: dict[str, Callable[[str, float, Mapping[str, str]], WorkloadClient]] = 
 """Libraries by name: made of the bootstrap servers, a timeout in seconds, and `Settings.config`."""
 
 _CLOSE_SECONDS = 120.0
-"""How much longer than for a record the clients may take to send all, to end a transaction and to close."""
+"""Seconds beyond those for a record in which clients send all, end a transaction and close."""
 
 
 class _Worker(Protocol):
