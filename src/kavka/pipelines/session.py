@@ -179,7 +179,7 @@ def open_driver(
     check_spark()
     settings = dict(settings)
     with ExitStack() as stack:
-        _prepare_environment(spark_options)
+        prepare_environment(spark_options)
         java = log_settings(log_directory, spark_options.log_level)
         java += f" -Dderby.stream.error.file={log_directory / 'derby.log'}"
         extra = settings.get("spark.driver.extraJavaOptions", "")
@@ -247,11 +247,14 @@ def connect_service(jvm: Any) -> Any:
     return getattr(getattr(package, "SparkConnectService$"), "MODULE$")
 
 
-def _prepare_environment(spark_options: SparkOptions) -> None:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+def prepare_environment(spark_options: SparkOptions) -> None:
+    """Choose the Python of drivers and executors, and the secret of Spark Connect, where the user has not."""
+    is_local = spark_options.master.startswith("local")
+    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # The driver's JVM takes this one first; on executors the other may be a path that only they have.
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", python if is_local else sys.executable)
     os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", str(uuid.uuid4()))
-    if spark_options.master.startswith("local"):
+    if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     put_sources_on_path()
 
