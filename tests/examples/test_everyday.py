@@ -148,13 +148,12 @@ def test_workers_share_the_records(broker: Broker) -> None:
 
 
 def test_a_signal_ends_a_program_after_its_record(broker: Broker) -> None:
-    program = start(broker, "graceful_stop.py")
-    assert program.stdout is not None
-    assert program.stdout.readline().startswith("done")
-    program.send_signal(signal.SIGTERM)
-    # Not communicate, which misses the lines that came, and were read into the stream's buffer, with the first.
-    rest = program.stdout.read().splitlines()
-    program.wait(timeout=100)
+    with start(broker, "graceful_stop.py") as program:
+        assert program.stdout is not None
+        assert program.stdout.readline().startswith("done")
+        program.send_signal(signal.SIGTERM)
+        # Not communicate, which misses the lines that came, and were read into the stream's buffer, with the first.
+        rest = program.stdout.read().splitlines()
     assert rest[-1] == "left the group"
     assert program.returncode == 0
     with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
