@@ -26,9 +26,7 @@ def start_redrawing(display: Live | Progress) -> None:
     display.console.show_cursor()
 
 
-def start_bar(
-    out: TextIO, what: str, unit: str, total: float | None = None
-) -> tuple[Progress, TaskID] | None:
+def start_bar(out: TextIO, what: str, unit: str, total: float) -> tuple[Progress, TaskID] | None:
     """Return a bar that is shown until it is stopped, and its task; None as `redrawing_console`."""
     console = redrawing_console(out)
     if console is None:

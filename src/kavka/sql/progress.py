@@ -31,7 +31,9 @@ class ScanProgress:
             self._state, self._since = state, time.monotonic()
         if time.monotonic() - self._since < _AFTER_S or not state.offsets_total:
             return
-        self._shown = self._shown or start_bar(sys.stderr, "reading", "records")
+        self._shown = self._shown or start_bar(
+            sys.stderr, "reading", "records", state.offsets_total
+        )
         if self._shown is None:
             return
         progress, task = self._shown
