@@ -67,7 +67,7 @@ def template_projects(directory: Path) -> list[Path]:
 
 
 def project_of_newest_score(directory: Path) -> Path:
-    """Make a project from the template `ranking`, with a further test and no other."""
+    """Make a project from the template `ranking`, with a further test and no other; the folder names its topics."""
     make_project(directory, "ranking", "localhost:9092")
     for path in directory.glob("tests/test_*"):
         path.unlink()
@@ -106,7 +106,7 @@ def test_the_tests_of_templates_and_programs_pass(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_state_goes_on_and_the_pages_are_right(tmp_path: Path) -> None:
-    score = project_of_newest_score(tmp_path / "score")
+    score = project_of_newest_score(tmp_path / "ranking")
     said = run_tests(EXAMPLE, score, *page_projects(tmp_path), "-k", "not plain_computation")
     assert " 4 passed, 1 deselected" in said
 
