@@ -86,8 +86,9 @@ def _round(broker: Broker, topic: str, records: int) -> dict[str, float]:
             drop_page_cache(files)
         with _reading(broker, topic, records) as process:
             found[reader] = _percentile(broker, lambda: process.poll() is None)
-            said, _ = process.communicate()
-            if process.returncode != 0:
+            assert process.stdout is not None
+            said = process.stdout.read()  # `communicate` would lose what came with the first line
+            if process.wait() != 0:
                 raise RuntimeError(f"the {reader} reader ended with {process.returncode}")
         found[f"{reader} reader, records/s"] = float(said)
     return found

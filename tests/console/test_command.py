@@ -47,7 +47,8 @@ def test_the_command_serves_until_it_is_ended(cluster: Cluster) -> None:
                 assert json.load(answer)["location"] == "/topics/made"
         finally:
             started.send_signal(signal.SIGTERM)
-        out, err = started.communicate(timeout=30)
+        out = started.stdout.read()  # `communicate` would lose what came with the first line
+        _, err = started.communicate(timeout=30)
     assert started.returncode == 130, err
     assert line == (
         f"kavka console: {address} shows the cluster at {cluster.bootstrap}. Ctrl-C ends it.\n"
