@@ -54,7 +54,7 @@ bytecode: # of the tests, which otherwise each process of pytest compiles for it
 	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest --collect-only -q -p no:cacheprovider >build/collected.txt || { tail -40 build/collected.txt; exit 1; }
 
 long: ## what `make test` leaves out: the same comparisons with other pairings of programs
-	@scripts/setup.sh test
+	@scripts/setup.sh long
 	$(PY) -m pytest -m long -n $(or $(JOBS),2) --dist loadfile --no-loadscope-reorder --durations=40
 
 chaos: ## kill -9 a broker under load, 100 times

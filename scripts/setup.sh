@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Make this clone ready to run: `setup.sh demo` (what users need), `setup.sh lint` (style and types), `setup.sh unit` (unit tests),
-# `setup.sh docs` (the site), `setup.sh dev` (these three; none of them has Java or Spark), `setup.sh test` (all, and other people's clients).
+# `setup.sh docs` (the site), `setup.sh dev` (these three; none of them has Java or Spark), `setup.sh test` (all, and other people's clients),
+# `setup.sh long` (what `make long` needs besides).
 # Does nothing, quickly, when nothing is to do.
 # As root on Debian it installs what is missing with apt; otherwise it says in one sentence what to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly need="${1:?demo, lint, unit, docs, dev or test}"
+need="${1:?demo, lint, unit, docs, dev, test or long}"
+is_long=
+if [ "$need" = long ]; then need=test is_long=yes; fi
+readonly need is_long
 python="${PYTHON:-python3}"
 readonly state=.setup
 
@@ -167,12 +171,24 @@ environment() {
     printf '%s\n' "$now" >".venv/kavka-$need"
 }
 
+# What is not installed is named: its tests are skipped, each with its reason.
+need_what_is_long() {
+    command -v testssl >/dev/null || install "the scans of TLS need testssl" testssl.sh
+    compgen -G '/usr/include/*/curl/curl.h' >/dev/null || [ -e /usr/include/curl/curl.h ] ||
+        install "librdkafka's test of OpenID Connect needs libcurl" libcurl4-openssl-dev
+    [ -e /usr/include/rapidjson/document.h ] || install "librdkafka's tests of statistics need RapidJSON" rapidjson-dev
+    command -v go >/dev/null || say "no go in the PATH: the Go clients (franz-go, sarama, kafka-go) will be skipped"
+    command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py and test_oidc.py will be skipped"
+    command -v chromium >/dev/null || say "no chromium in the PATH: tests/console/test_browser.py will be skipped"
+    command -v nginx >/dev/null || say "no nginx in the PATH: a test of tests/console/test_other_machines.py will be skipped"
+}
+
 mkdir -p "$state"
 rm -f "$state/apt-updated"
 if [ "$need" = test ]; then need_kerberos; fi
 case "$need" in
     demo | lint | unit | docs | dev | test) environment ;;
-    *) fail "demo, lint, unit, docs, dev or test?" ;;
+    *) fail "demo, lint, unit, docs, dev, test or long?" ;;
 esac
 case "$need" in
     lint | unit | docs | dev) exit ;;
@@ -182,10 +198,7 @@ if [ "$need" = test ]; then
     command -v kcat >/dev/null || install "the tests need kcat" kcat
     [ -x /usr/sbin/logrotate ] || install "the tests rotate logs with logrotate" logrotate
     command -v mvn >/dev/null || install "the tests fetch Apache Kafka with maven" maven
-    command -v go >/dev/null || say "no go in the PATH: the Go clients of make long (franz-go, sarama, kafka-go) will be skipped"
-    command -v npm >/dev/null || say "no npm in the PATH: tests/compat/test_kafkajs.py and test_oidc.py of make long will be skipped"
-    command -v chromium >/dev/null || say "no chromium in the PATH: tests/console/test_browser.py of make long will be skipped"
-    command -v nginx >/dev/null || say "no nginx in the PATH: a test of tests/console/test_other_machines.py of make long will be skipped"
+    if [ -n "$is_long" ]; then need_what_is_long; fi
     PYTHONPATH=tests/compat .venv/bin/python -m kavka_compat.artifacts
     # `make test` makes it beside other work.
     [ "${SPARK_CLASSES:-}" = later ] || make --no-print-directory classes

@@ -63,7 +63,7 @@ class Load:
             "queue.buffering.max.messages": 20_000,
         }
         self._producer = Producer({**settings, **_PATIENT}, logger=_silent())
-        self._thread = Thread(target=self._run, name="load")
+        self._thread = Thread(target=self._run, name="load", daemon=True)
         self._thread.start()
 
     def count(self) -> int:
@@ -73,7 +73,8 @@ class Load:
     def finish(self) -> None:
         """Stop writing and wait until all is acknowledged."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(120)
+        assert not self._thread.is_alive(), "a call of the producer does not return"
         left = self._producer.flush(100)
         self._producer.close()
         assert (left, self.errors) == (0, [])

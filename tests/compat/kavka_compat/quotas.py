@@ -55,19 +55,29 @@ class Meter:
         return (self.bytes - before) / (time.monotonic() - began)
 
 
+_END_S = 120
+"""Seconds in which a client ends: a throttled one is answered late."""
+
+
 @contextmanager
 def running(works: Sequence[Work]) -> Iterator[Meter]:
     """Run clients, each in a thread of its own, and give their meter."""
     meter = Meter()
-    threads = [threading.Thread(target=work, args=(meter,)) for work in works]
+    threads = [
+        threading.Thread(target=work, args=(meter,), name=f"client {number}", daemon=True)
+        for number, work in enumerate(works)
+    ]
     for thread in threads:
         thread.start()
     try:
         yield meter
     finally:
         meter.is_stopped = True
+        deadline = time.monotonic() + _END_S
         for thread in threads:
-            thread.join()
+            thread.join(max(deadline - time.monotonic(), 0))
+        hung = [thread.name for thread in threads if thread.is_alive()]
+        assert not hung, f"calls of these clients do not return: {hung}"
 
 
 def producing(bootstrap: str, topic: str, client_id: str, **settings: Any) -> Work:
