@@ -39,8 +39,8 @@ def test_a_failure_is_said_at_once_and_its_repetitions_are_counted(
     warnings.warn(log, "broker not reached broker=2", "refused")
     assert [record.getMessage() for record in caplog.records] == [
         "broker not reached broker=1 reason=refused",
-        "broker not reached broker=1 reason=refused repeated=2",
-        "broker not reached broker=1 reason=refused repeated=1",
+        "broker not reached broker=1 reason=refused not_logged_since_last=2",
+        "broker not reached broker=1 reason=refused not_logged_since_last=1",
         "broker not reached broker=1 reason=refused",
         "broker not reached broker=2 reason=refused",
     ]
