@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 
 from kavka.redrawing import start_bar
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is drawn."""
-
-    def isatty(self) -> bool:
-        return True
+from support.terminal import Terminal
 
 
 def test_a_terminal_that_cannot_redraw_gets_no_bar(

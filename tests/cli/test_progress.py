@@ -15,6 +15,7 @@ import pytest
 
 from kavka.cli.text.progress import Progress, progress
 from kavka.wire.records.batch import BatchBuilder
+from support.terminal import Terminal
 
 
 class Clock:
@@ -24,13 +25,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is drawn."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

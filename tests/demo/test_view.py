@@ -11,6 +11,7 @@ from kavka.demo.topics import alert_text
 from kavka.demo.view import PlainView, Snapshot, plain, rich_view
 from kavka.pipelines.view import open_view
 from kavka.spark.queries.flow_progress import FlowProgress, PartitionLag
+from support.terminal import Terminal
 
 SNAPSHOT = Snapshot(
     phase="playing", elapsed_s=12.5, site_time_ms=1_740_960_000_000, sent=1234, sent_per_second=99.6,
@@ -52,13 +53,6 @@ def test_plain_lines_come_now_and_then_and_with_each_phase() -> None:
     assert [line.split("] ")[1].split(":")[0] for line in out.getvalue().splitlines()] == [
         "starting Spark", "playing", "done",
     ]  # fmt: skip
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is drawn."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """The bar of a long scan."""
 
-import io
 import sys
 from types import SimpleNamespace
 from typing import cast
@@ -10,13 +9,7 @@ import pytest
 from kavka.sql import progress
 from kavka.sql.progress import ScanProgress
 from kavka.sql.scan_state import ScanState
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is drawn."""
-
-    def isatty(self) -> bool:
-        return True
+from support.terminal import Terminal
 
 
 def test_a_scan_that_takes_a_second_shows_how_much_it_has_read(

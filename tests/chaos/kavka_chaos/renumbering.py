@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from kavka.ids import TopicPartition
 from kavka.testing.history.anomalies import Duplicate
@@ -22,7 +23,8 @@ from kavka.wire.records.header import BatchHeader
 Batches = Callable[[TopicPartition], Sequence[BatchHeader]]
 """The batches of a partition's log, in the order of their offsets."""
 
-_GIVEN_UP = "_AUTHENTICATION"
+GIVEN_UP = "_AUTHENTICATION"
+"""librdkafka's error of such a send."""
 
 
 def renumbered_duplicates(events: Sequence[Event], batches: Batches) -> list[Duplicate]:
@@ -30,16 +32,17 @@ def renumbered_duplicates(events: Sequence[Event], batches: Batches) -> list[Dup
     given_up = {
         event.process
         for event in events
-        if isinstance(event.action, Send) and _GIVEN_UP in (event.error or "")
+        if isinstance(event.action, Send) and GIVEN_UP in (event.error or "")
     }
     if not given_up:
         return []
+    read_once = cache(batches)  # a log is read for all duplicates of its partition
     return [
         found
         for found in duplicates(Facts(pair(list(events))))
         if found.write is not None
         and found.write.operation.process in given_up
-        and _are_of_different_epochs(found, batches)
+        and _are_of_different_epochs(found, read_once)
     ]
 
 

@@ -14,7 +14,7 @@ from kavka.testing.history.operations import Event, Send, Type
 from kavka.testing.history.workload import Load, Settings
 from kavka_chaos.cluster import ChaosCluster
 from kavka_chaos.faults import Faults, Log
-from kavka_chaos.renumbering import renumbered_duplicates
+from kavka_chaos.renumbering import GIVEN_UP, renumbered_duplicates
 from kavka_chaos.schedule import Fault
 from kavka_chaos.security import LOAD, Changes, changing
 
@@ -165,7 +165,7 @@ def _failed_sends(events: Sequence[Event], *, may_be_refused: bool) -> list[str]
 
 def _is_of_authentication(reason: str) -> bool:
     """Return whether a library gave a send up because its credential was refused."""
-    return "_AUTHENTICATION" in reason or "AuthenticationFailed" in reason
+    return GIVEN_UP in reason or "AuthenticationFailed" in reason
 
 
 def silence_of(

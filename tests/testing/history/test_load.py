@@ -18,7 +18,7 @@ SETTINGS = Settings("nowhere:9092", "confluent", partitions=1, producers=1, time
 
 
 class Library:
-    """A library in memory. Calls of consumers by `held` do not return before `release`."""
+    """A library in memory. It has no record to give: `poll` waits, that of the thread `held` until `release`."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
@@ -41,7 +41,7 @@ class Library:
         done(Type.OK, len(self.values) - 1, None)
 
     def wait(self, seconds: float) -> None:
-        time.sleep(0.001)  # time: a library at work
+        self.release.wait(seconds)
 
     def assign(self, partitions: Sequence[TopicPartition], new: Sequence[TopicPartition]) -> None:
         """Read nothing in particular."""
@@ -53,9 +53,8 @@ class Library:
         """Stay."""
 
     def poll(self, seconds: float) -> list[Record]:
-        if threading.current_thread().name == self.held:
-            self.release.wait(30)
-        time.sleep(0.001)  # time: a library at work
+        is_held = threading.current_thread().name == self.held
+        self.release.wait(30 if is_held else min(seconds, 0.05))
         return []
 
     def scan(
